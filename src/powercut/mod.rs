@@ -1,0 +1,1 @@
+//! Floor 4: Ledger, cuts, images, checks, verdicts.

@@ -1,0 +1,1 @@
+//! Floor 4: How fast and how honest a sync is: cases, verdict, published outputs.

@@ -1,0 +1,1 @@
+//! Floor 5: A document rendered; it never measures.
