@@ -13,7 +13,7 @@ const DEVIATION_OF_MAD: f64 = 1.482_602_218_505_602;
 const DEVIATION_OF_MEAN: f64 = 1.253_314_137_315_500_3;
 
 /// From this relative spread on a result is unstable: with such noise seven rounds find a difference of 10 %
-/// in four of ten simulated runs only. pyperf warns at the same tenth, of the standard deviation.
+/// in three of ten simulated runs only. pyperf warns at the same tenth, of the standard deviation.
 const UNSTABLE_SPREAD: f64 = 0.1;
 
 /// Up to this many rounds all orders are counted; 20! still fits a u64.
@@ -135,7 +135,8 @@ mod tests {
 
     #[test]
     fn an_outlier_is_flagged_by_hand() {
-        // Median of 10 11 12 13 30 is 12; deviations 2 1 0 1 18, MAD 1; 3.5 * 1.4826 = 5.19: only 30 is further.
+        // Median of 10 11 12 13 30 is 12; deviations 2 1 0 1 18, MAD 1; 3.5 * 1.4826 = 5.19: only 30 is
+        // further.
         assert_eq!(outliers(&[12.0, 30.0, 11.0, 10.0, 13.0]), [1]);
         assert_eq!(outliers(&[12.0, 17.1, 11.0, 10.0, 13.0]), [0_usize; 0], "5.1 is within 5.19");
     }
@@ -166,8 +167,8 @@ mod tests {
 
     #[test]
     fn trend_thresholds_are_the_published_ones() {
-        // Two-sided 1 %: smallest S with P <= 0.005 one-sided in Kendall's tables: n = 6: 15 (1/720), n = 7: 19
-        // (7/5040; S = 17 has 27/5040 = 0.54 %), n = 8: 22, n = 9: 26, n = 10: 29.
+        // Two-sided 1 %: smallest S with P <= 0.005 one-sided in Kendall's tables: n = 6: 15 (1/720),
+        // n = 7: 19 (7/5040; S = 17 has 27/5040 = 0.54 %), n = 8: 22, n = 9: 26, n = 10: 29.
         assert_eq!(trend_threshold(0), None);
         assert_eq!(trend_threshold(1), None);
         assert_eq!(trend_threshold(5), None, "2/120 = 1.7 %");
@@ -206,6 +207,7 @@ mod tests {
             !first_round_slow(&[15.0, 10.0, 10.2, 99.0, 10.1, 10.0, 9.8], Better::Lower),
             "another was slower"
         );
+        assert!(!first_round_slow(&times[..5], Better::Lower), "five rounds are too few");
         assert!(!first_round_slow(&[10.0; 7], Better::Lower));
         assert!(!first_round_slow(&[], Better::Lower) && !first_round_slow(&[1.0], Better::Lower));
     }

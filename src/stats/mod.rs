@@ -1,4 +1,5 @@
-//! Floor 1: Samples, quantiles, the paired interval: numbers in, numbers out. It imports nothing that acts: no file, clock, thread or random choice.
+//! Floor 1: Samples, quantiles, the paired interval: numbers in, numbers out. It imports nothing that acts:
+//! no file, clock, thread or random choice.
 //!
 //! Everything here is decided by counting, so the same numbers give the same answer on every machine.
 //! What is computed and why stands in `docs/STATISTICS.md`. The wing neither picks samples (warm-ups and

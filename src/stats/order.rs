@@ -39,7 +39,8 @@ pub(super) fn sorted<T: Number>(values: &[T]) -> Vec<T> {
     sorted
 }
 
-/// The median of sorted values; of an even number, the midpoint of the two in the middle (integers: rounded down).
+/// The median of sorted values; of an even number, the midpoint of the two in the middle
+/// (integers: rounded down).
 pub(super) fn middle<T: Number>(sorted: &[T]) -> Option<T> {
     let upper = *sorted.get(sorted.len() / 2)?;
     let lower = sorted[(sorted.len() - 1) / 2];

@@ -17,7 +17,7 @@ pub struct Summary {
     pub max_ns: u64,
     /// Median absolute deviation from the median, unscaled.
     pub mad_ns: u64,
-    /// Two samples that hold the true median between them in at least 95 of 100 runs; absent below six samples.
+    /// Two samples that enclose the true median in at least 95 of 100 runs; absent below six samples.
     pub median_ci95_ns: Option<[u64; 2]>,
 }
 
@@ -34,7 +34,7 @@ pub struct RateSummary {
     pub max: f64,
     /// Median absolute deviation from the median, unscaled.
     pub mad: f64,
-    /// Two samples that hold the true median between them in at least 95 of 100 runs; absent below six samples.
+    /// Two samples that enclose the true median in at least 95 of 100 runs; absent below six samples.
     pub median_ci95: Option<[f64; 2]>,
 }
 

@@ -123,6 +123,12 @@ mod tests {
         let null = seen(1.001, 0.97, 1.04);
         assert_eq!(judge(&null, Some(&seen(1.01, 0.99, 1.02))), Verdict::NoDifferenceShown);
         assert_eq!(judge(&null, Some(&seen(1.03, 1.01, 1.05))), Verdict::Drifting);
+        let wide = seen(1.04, 0.97, 1.11);
+        assert_eq!(
+            judge(&wide, Some(&seen(1.03, 1.01, 1.05))),
+            Verdict::NoDifferenceShown,
+            "it differs less"
+        );
     }
 
     #[test]
