@@ -16,7 +16,8 @@ pub fn comparisons(arms: &[Arm]) -> Vec<Comparison> {
         let first = arms.iter().find_map(|arm| arm.labels.get(&label)).unwrap_or_default();
         for arm in arms.iter().filter(|arm| is_plain(arm) && arm.labels.get(&label) != Some(first)) {
             let counterpart = arm.labels.clone().with(&label, first);
-            let Some(baseline) = arms.iter().find(|other| is_plain(other) && other.labels == counterpart) else {
+            let Some(baseline) = arms.iter().find(|other| is_plain(other) && other.labels == counterpart)
+            else {
                 continue;
             };
             found.push(compare(baseline, arm, drift.get(&baseline.name)));
@@ -30,7 +31,9 @@ pub fn notes(arms: &[Arm]) -> Vec<Note> {
     let mut notes: Vec<Note> = arms.iter().flat_map(notes_of_arm).collect();
     for (baseline, control) in controls(arms) {
         let comparison = compare(baseline, control, None);
-        if let (Verdict::Faster | Verdict::Slower, Some([low, high])) = (comparison.verdict, comparison.ratio_ci95) {
+        if let (Verdict::Faster | Verdict::Slower, Some([low, high])) =
+            (comparison.verdict, comparison.ratio_ci95)
+        {
             notes.push(Note::warning(
                 NoteCode::AaDrift,
                 format!(
@@ -125,7 +128,10 @@ fn notes_of_arm(arm: &Arm) -> Vec<Note> {
     if stats::first_round_slow(&samples, Better::Lower) {
         notes.push(Note::info(
             NoteCode::FirstRoundSlow,
-            format!("{}: the first round that counts was the slowest by far; more --warmup would help", arm.name),
+            format!(
+                "{}: the first round that counts was the slowest by far; more --warmup would help",
+                arm.name
+            ),
         ));
     }
     if let Some(spread) = stats::relative_spread(&samples).filter(|_| stats::unstable(&samples)) {
@@ -142,4 +148,78 @@ fn notes_of_arm(arm: &Arm) -> Vec<Note> {
         ));
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{Refused, Sample};
+
+    fn arm(labels: &[(&str, &str)], elapsed_ns: &[u64]) -> Arm {
+        let labels = labels.iter().fold(Labels::new(), |labels, (name, value)| labels.with(name, *value));
+        let name = labels.iter().map(|(_, value)| value).collect::<Vec<_>>().join(" / ");
+        let samples = (1..)
+            .zip(elapsed_ns)
+            .map(|(round, &elapsed_ns)| Sample { round, elapsed_ns, ..Sample::default() })
+            .collect();
+        Arm { name, labels, samples, ..Arm::default() }
+    }
+
+    fn pairs(arms: &[Arm]) -> Vec<(String, String)> {
+        comparisons(arms).into_iter().map(|comparison| (comparison.baseline, comparison.arm)).collect()
+    }
+
+    #[test]
+    fn each_label_is_turned_alone() {
+        let mut arms = Vec::new();
+        for place in ["p1", "p2"] {
+            for policy in ["immediate", "deferred", "never"] {
+                arms.push(arm(&[("policy", policy), ("place", place)], &[10; 6]));
+            }
+        }
+        let found = pairs(&arms);
+        let shown: Vec<String> = found.iter().map(|(baseline, arm)| format!("{baseline} > {arm}")).collect();
+        assert_eq!(
+            shown,
+            [
+                "immediate / p1 > deferred / p1",
+                "immediate / p1 > never / p1",
+                "immediate / p2 > deferred / p2",
+                "immediate / p2 > never / p2",
+                "immediate / p1 > immediate / p2",
+                "deferred / p1 > deferred / p2",
+                "never / p1 > never / p2",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_refused_arm_is_compared_with_nothing() {
+        let refused = Some(Refused { code: "x".to_owned(), text: "x".to_owned() });
+        let arms = [arm(&[("policy", "a")], &[10; 6]), Arm { refused, ..arm(&[("policy", "b")], &[]) }];
+        assert_eq!(pairs(&arms), []);
+    }
+
+    #[test]
+    fn rounds_that_only_one_arm_has_are_left_out_of_both() {
+        let mut late = arm(&[("policy", "b")], &[5; 8]);
+        late.samples.remove(0);
+        let found = comparisons(&[arm(&[("policy", "a")], &[99, 10, 10, 10, 10, 10, 10]), late]);
+        assert_eq!((found[0].rounds, found[0].wins), (6, 6));
+        assert!((found[0].ratio.expect("six rounds") - 2.0).abs() < 1e-9);
+        assert!(found[0].ratio_seen.is_some_and(|[low, high]| (high - low).abs() < 1e-9));
+    }
+
+    #[test]
+    fn an_arm_without_a_sample_has_no_ratio() {
+        let found = comparisons(&[arm(&[("policy", "a")], &[10; 6]), arm(&[("policy", "b")], &[])]);
+        assert_eq!((found[0].ratio, found[0].verdict), (None, Verdict::TooFewRounds));
+    }
+
+    #[test]
+    fn a_spread_of_forty_percent_is_told() {
+        let noted = notes(&[arm(&[("policy", "a")], &[80, 84, 89, 93, 98, 102, 107, 111, 116, 120])]);
+        assert_eq!(noted.iter().map(|note| note.code).collect::<Vec<_>>(), [NoteCode::Unstable]);
+        assert!(noted[0].text.starts_with("a: rounds scatter by 1"), "{}", noted[0].text);
+    }
 }

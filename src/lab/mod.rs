@@ -3,12 +3,13 @@
 //! or prints.
 
 pub mod arm;
-pub mod plan;
-#[cfg(any())]
-pub mod conduct;
 pub mod compare;
+pub mod conduct;
+pub mod plan;
+
+#[cfg(test)]
+mod scripted;
 
 pub use arm::{Arm, Halt, Trial};
-#[cfg(any())]
 pub use conduct::{Run, conduct};
 pub use plan::{Order, Plan};

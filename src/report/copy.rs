@@ -44,7 +44,8 @@ pub fn results(document: &Document) -> String {
         text += &table(document, &arms).render();
         text.push('\n');
     }
-    let findings: Vec<String> = document.places.iter().filter_map(|place| place_finding(document, place)).collect();
+    let findings: Vec<String> =
+        document.places.iter().filter_map(|place| place_finding(document, place)).collect();
     for finding in findings.iter().chain(&finding::between_places(document)) {
         text += &paragraph(finding, 0);
     }
@@ -60,7 +61,13 @@ pub fn results(document: &Document) -> String {
 
 /// What is needed to repeat the run.
 pub fn closing(document: &Document) -> String {
-    let done = document.arms.iter().filter_map(|arm| arm.summary.as_ref()).map(|summary| summary.n).max().unwrap_or(0);
+    let done = document
+        .arms
+        .iter()
+        .filter_map(|arm| arm.summary.as_ref())
+        .map(|summary| summary.n)
+        .max()
+        .unwrap_or(0);
     let planned = document.plan.as_ref().map_or(done as u64, |plan| u64::from(plan.rounds));
     let rounds = if document.complete {
         units::count(planned, "round")
@@ -76,7 +83,8 @@ pub fn closing(document: &Document) -> String {
     }
     let seed = document.seed;
     let kernel = &document.host.kernel;
-    let text = format!("{rounds}, seed {seed}, kernel {kernel}, {}. More: copy --list-policies", systems.join("; "));
+    let text =
+        format!("{rounds}, seed {seed}, kernel {kernel}, {}. More: copy --list-policies", systems.join("; "));
     paragraph(&text, 0)
 }
 
@@ -145,8 +153,14 @@ fn row(document: &Document, arms: &[&Arm], arm: &Arm, scale: Scale) -> Row {
         return Row::Sentence(start, format!("FAILED: {}", failed.text));
     }
     let Some(summary) = &arm.summary else { return Row::Sentence(start, "no round finished".to_owned()) };
-    let widest = scale.bare(arms.iter().filter_map(|arm| arm.summary.as_ref()).map(|s| s.max_ns).max().unwrap_or(0));
-    let range = format!("{} - {:>width$}", scale.bare(summary.min_ns), scale.bare(summary.max_ns), width = widest.len());
+    let widest =
+        scale.bare(arms.iter().filter_map(|arm| arm.summary.as_ref()).map(|s| s.max_ns).max().unwrap_or(0));
+    let range = format!(
+        "{} - {:>width$}",
+        scale.bare(summary.min_ns),
+        scale.bare(summary.max_ns),
+        width = widest.len()
+    );
     let cells = [scale.with_unit(summary.median_ns), range, versus(document, arms, arm), flushes(arm)];
     Row::Cells(start.into_iter().chain(cells).collect())
 }
@@ -160,7 +174,13 @@ fn versus(document: &Document, arms: &[&Arm], arm: &Arm) -> String {
     match comparison.verdict {
         Verdict::Faster | Verdict::Slower => {
             let Gain { factor, low, high } = Gain::of(comparison);
-            format!("{} x {} ({} - {})", units::ratio(factor), comparison.verdict, units::ratio(low), units::ratio(high))
+            format!(
+                "{} x {} ({} - {})",
+                units::ratio(factor),
+                comparison.verdict,
+                units::ratio(low),
+                units::ratio(high)
+            )
         }
         Verdict::NoDifferenceShown => "no difference shown".to_owned(),
         Verdict::TooFewRounds => "too few rounds".to_owned(),
@@ -169,7 +189,11 @@ fn versus(document: &Document, arms: &[&Arm], arm: &Arm) -> String {
 }
 
 /// The comparison of an arm with the first arm of its table that differs from it in one label.
-pub(super) fn compared_in_table<'a>(document: &'a Document, arms: &[&Arm], arm: &Arm) -> Option<&'a Comparison> {
+pub(super) fn compared_in_table<'a>(
+    document: &'a Document,
+    arms: &[&Arm],
+    arm: &Arm,
+) -> Option<&'a Comparison> {
     let here = |comparison: &&Comparison| arms.iter().any(|other| other.name == comparison.baseline);
     document.comparisons.iter().filter(here).find(|comparison| comparison.arm == arm.name)
 }
@@ -177,7 +201,8 @@ pub(super) fn compared_in_table<'a>(document: &'a Document, arms: &[&Arm], arm: 
 /// An arm that synced nothing and promises nothing: what the copy costs without any durability.
 pub(super) fn is_floor(arm: &Arm) -> bool {
     const SYNCS: [&str; 3] = ["fsync", "fdatasync", "syncfs"];
-    let syncs = |sample: &Sample| SYNCS.iter().any(|call| sample.calls.get(*call).is_some_and(|&count| count > 0));
+    let syncs =
+        |sample: &Sample| SYNCS.iter().any(|call| sample.calls.get(*call).is_some_and(|&count| count > 0));
     arm.promise == Some(crate::results::Promise::Nothing) && !arm.samples.iter().any(syncs)
 }
 
@@ -207,7 +232,8 @@ fn flushes(arm: &Arm) -> String {
 
 /// The median of something over the rounds that count; the upper one of two in the middle.
 pub(super) fn median_of(arm: &Arm, value: impl Fn(&Sample) -> Option<u64>) -> Option<u64> {
-    let mut values: Vec<u64> = arm.samples.iter().filter(|sample| !sample.ignored).filter_map(value).collect();
+    let mut values: Vec<u64> =
+        arm.samples.iter().filter(|sample| !sample.ignored).filter_map(value).collect();
     values.sort_unstable();
     values.get(values.len() / 2).copied()
 }

@@ -27,14 +27,13 @@ pub(super) fn at_place(document: &Document, arms: &[&Arm]) -> Option<String> {
 
 /// The same policy at other places than the first.
 pub(super) fn between_places(document: &Document) -> Vec<String> {
-    let place = |arm: &str| document.arms.iter().find(|a| a.name == arm).and_then(|arm| arm.labels.get("place"));
+    let place =
+        |arm: &str| document.arms.iter().find(|a| a.name == arm).and_then(|arm| arm.labels.get("place"));
     document
         .comparisons
         .iter()
         .filter(|comparison| place(&comparison.arm) != place(&comparison.baseline))
-        .map(|comparison| {
-            format!("{}.", verdict_in_words(comparison, &comparison.arm, &comparison.baseline))
-        })
+        .map(|comparison| format!("{}.", verdict_in_words(comparison, &comparison.arm, &comparison.baseline)))
         .collect()
 }
 
@@ -43,7 +42,9 @@ fn fastest_honest<'a>(arms: &[&'a Arm], baseline: &Arm) -> Option<&'a Arm> {
     arms.iter()
         .copied()
         .filter(|arm| arm.name != baseline.name && arm.failed.is_none())
-        .filter(|arm| arm.labels.get("control").is_none() && arm.promise >= baseline.promise && !is_floor(arm))
+        .filter(|arm| {
+            arm.labels.get("control").is_none() && arm.promise >= baseline.promise && !is_floor(arm)
+        })
         .filter_map(|arm| Some((arm.summary.as_ref()?.median_ns, arm)))
         .min_by_key(|(median_ns, _)| *median_ns)
         .map(|(_, arm)| arm)
@@ -56,7 +57,10 @@ fn contest(document: &Document, arms: &[&Arm], baseline: &Arm, best: &Arm) -> Op
     let flushed = match (flushes(best), flushes(baseline)) {
         (Some(best_flushes), Some(flushes)) if best_flushes < flushes => {
             let why = explained_flushes(best, best_flushes, baseline, flushes);
-            format!(", with {} in place of {flushes}{why}", units::count(best_flushes, "device flush").replace("flushs", "flushes"))
+            format!(
+                ", with {} in place of {flushes}{why}",
+                units::count(best_flushes, "device flush").replace("flushs", "flushes")
+            )
         }
         _ => String::new(),
     };
@@ -65,8 +69,12 @@ fn contest(document: &Document, arms: &[&Arm], baseline: &Arm, best: &Arm) -> Op
 
 /// One flush a sync against two: on a journaling file system the second is that of the journal commit.
 fn explained_flushes(best: &Arm, best_flushes: u64, baseline: &Arm, flushes: u64) -> String {
-    let syncs = |arm: &Arm| median_of(arm, |sample| Some(SYNCS.iter().filter_map(|call| sample.calls.get(*call)).sum()));
-    let each = |arm, flushes: u64| syncs(arm).filter(|&syncs: &u64| syncs > 0).map(|syncs| flushes as f64 / syncs as f64);
+    let syncs = |arm: &Arm| {
+        median_of(arm, |sample| Some(SYNCS.iter().filter_map(|call| sample.calls.get(*call)).sum()))
+    };
+    let each = |arm, flushes: u64| {
+        syncs(arm).filter(|&syncs: &u64| syncs > 0).map(|syncs| flushes as f64 / syncs as f64)
+    };
     match (each(best, best_flushes), each(baseline, flushes)) {
         (Some(one), Some(two)) if (0.9..1.1).contains(&one) && (1.8..2.2).contains(&two) => {
             ": one for each sync, not two, since one journal commit carries all the new files".to_owned()
@@ -81,7 +89,10 @@ fn verdict_in_words(comparison: &Comparison, arm: &str, baseline: &str) -> Strin
     let rounds = comparison.rounds;
     match comparison.verdict {
         Verdict::Faster => {
-            format!("{arm} is {factor} times as fast as {baseline} ({low} to {high}; {} of {rounds} rounds)", comparison.wins)
+            format!(
+                "{arm} is {factor} times as fast as {baseline} ({low} to {high}; {} of {rounds} rounds)",
+                comparison.wins
+            )
         }
         Verdict::Slower => format!(
             "{arm} takes {factor} times as long as {baseline} ({low} to {high}; {} of {rounds} rounds)",
@@ -99,7 +110,9 @@ fn verdict_in_words(comparison: &Comparison, arm: &str, baseline: &str) -> Strin
             crate::stats::FEWEST_ROUNDS
         ),
         Verdict::Drifting => {
-            format!("no verdict on {arm} (drifting): two copies of {baseline} differ more than it differs from them")
+            format!(
+                "no verdict on {arm} (drifting): two copies of {baseline} differ more than it differs from them"
+            )
         }
     }
 }
@@ -179,7 +192,6 @@ fn control(document: &Document, arms: &[&Arm]) -> Option<String> {
 fn servers_do_this(arms: &[&Arm], told: &Arm) -> Option<String> {
     let policy = |arm: &Arm| arm.labels.get(POLICY).unwrap_or_default().to_owned();
     let asked_for_servers = arms.iter().any(|arm| policy(arm).starts_with("pg-"));
-    (policy(told) == "deferred" && !asked_for_servers).then(|| {
-        "PostgreSQL 9.6 to 18 do this without the parent directory (--policy pg-15).".to_owned()
-    })
+    (policy(told) == "deferred" && !asked_for_servers)
+        .then(|| "PostgreSQL 9.6 to 18 do this without the parent directory (--policy pg-15).".to_owned())
 }

@@ -97,7 +97,9 @@ impl Table {
             Row::Sentence(cells, sentence) => {
                 let indent: usize = widths.iter().take(cells.len()).map(|width| width + GAP).sum();
                 let hanging = paragraph(&format!("{}{sentence}", "\u{1}".repeat(indent)), indent);
-                text + &start + &" ".repeat(indent.saturating_sub(width(&start))) + hanging.trim_start_matches('\u{1}')
+                text + &start
+                    + &" ".repeat(indent.saturating_sub(width(&start)))
+                    + hanging.trim_start_matches('\u{1}')
             }
         }
     }

@@ -106,7 +106,10 @@ mod tests {
     #[test]
     fn one_column_has_one_unit() {
         let seconds = Scale::for_largest(7_440_000_000);
-        assert_eq!((seconds.with_unit(7_020_000_000), seconds.with_unit(20_000_000)), ("7.02 s".into(), "0.02 s".into()));
+        assert_eq!(
+            (seconds.with_unit(7_020_000_000), seconds.with_unit(20_000_000)),
+            ("7.02 s".into(), "0.02 s".into())
+        );
         assert_eq!(Scale::for_largest(31_240_000).with_unit(6_200_000), "6.2 ms");
         assert_eq!(Scale::for_largest(9_240_000).with_unit(240_000), "0.24 ms");
         assert_eq!(Scale::for_largest(512_000).with_unit(240_000), "240.0 us");
@@ -115,9 +118,23 @@ mod tests {
 
     #[test]
     fn a_single_duration_keeps_two_or_three_digits() {
-        let shown = [0, 999, 6_940, 250_000, 999_400, 6_900_000, 44_400_000, 999_499_999, 2_100_000_000, 31_000_000_000]
-            .map(duration);
-        assert_eq!(shown, ["0 ns", "999 ns", "6.9 us", "250 us", "999 us", "6.9 ms", "44 ms", "999 ms", "2.10 s", "31 s"]);
+        let shown = [
+            0,
+            999,
+            6_940,
+            250_000,
+            999_400,
+            6_900_000,
+            44_400_000,
+            999_499_999,
+            2_100_000_000,
+            31_000_000_000,
+        ]
+        .map(duration);
+        assert_eq!(
+            shown,
+            ["0 ns", "999 ns", "6.9 us", "250 us", "999 us", "6.9 ms", "44 ms", "999 ms", "2.10 s", "31 s"]
+        );
     }
 
     #[test]
@@ -126,7 +143,17 @@ mod tests {
         let shown = [0, 1, 10_239, 10_240, 7_471_619, 10_485_247, 10_485_760, 164_625_767, 1 << 40].map(size);
         assert_eq!(
             shown,
-            ["0 bytes", "1 bytes", "10239 bytes", "10 kB", "7297 kB", "10239 kB", "10 MB", "157 MB", "1024 GB"]
+            [
+                "0 bytes",
+                "1 bytes",
+                "10239 bytes",
+                "10 kB",
+                "7297 kB",
+                "10239 kB",
+                "10 MB",
+                "157 MB",
+                "1024 GB"
+            ]
         );
     }
 
