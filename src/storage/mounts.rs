@@ -55,9 +55,9 @@ impl Mount {
     }
 }
 
-/// Reads the mount table.
-pub fn table(root: &Root) -> Result<Vec<Mount>, Error> {
-    let path = root.at("proc/self/mountinfo");
+/// Reads the mount table of a process: `self`, or a number.
+pub fn table(root: &Root, process: &str) -> Result<Vec<Mount>, Error> {
+    let path = root.at(format!("proc/{process}/mountinfo"));
     let bytes =
         fs::read(&path).map_err(|source| Error::Read { path: path.clone(), source: source.into() })?;
     let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());

@@ -16,22 +16,24 @@ use super::root::Root;
 /// [`ask_drives`](super::ask_drives).
 pub fn stack(path: &Path, root: &Root) -> Result<Stack, Error> {
     let resolved = root.resolve(path)?;
-    let mounts = mounts::table(root)?;
+    stack_among(&resolved, &mounts::table(root, "self")?, root)
+}
+
+/// The same for a resolved path among given mounts.
+pub(super) fn stack_among(resolved: &Path, mounts: &[Mount], root: &Root) -> Result<Stack, Error> {
     let mut walk = Walk {
         root,
-        mounts: &mounts,
+        mounts,
         stack: Stack::default(),
         seen: BTreeSet::new(),
         above: Vec::new(),
         loops: 0,
         barriers: Vec::new(),
     };
-    if let Some(device) = resolved.strip_prefix("/dev").ok().and_then(Path::to_str)
-        && root.has(format!("sys/class/block/{}", device.replace('/', "!")))
-    {
-        walk.device(&device.replace('/', "!"));
-    } else {
-        walk.directory(&resolved)?;
+    let node = resolved.strip_prefix("/dev").ok().and_then(Path::to_str).map(|node| node.replace('/', "!"));
+    match node.filter(|name| root.has(format!("sys/class/block/{name}"))) {
+        Some(name) => walk.device(&name),
+        None => walk.directory(resolved)?,
     }
     let Walk { mut stack, barriers, .. } = walk;
     stack.barriers = match barriers {
@@ -40,6 +42,11 @@ pub fn stack(path: &Path, root: &Root) -> Result<Stack, Error> {
         _ => Some(true),
     };
     Ok(stack)
+}
+
+/// The device number of the file system that holds a resolved path: the same number, the same file system.
+pub(super) fn top_device(mounts: &[Mount], resolved: &Path) -> Option<String> {
+    mounts::holding(mounts, resolved).map(|mount| mount.device.clone())
 }
 
 struct Walk<'a> {
