@@ -62,10 +62,9 @@ impl Plan {
     pub fn positions(&self, round: u32, arms: usize) -> Vec<usize> {
         let mut positions: Vec<usize> = (0..arms).collect();
         match self.order {
-            Order::InTurn => {}
-            Order::Abba if round.is_multiple_of(2) => positions.reverse(),
-            Order::Abba => {}
             Order::Shuffled => positions.shuffle(&mut self.choices(round)),
+            Order::Abba if round.is_multiple_of(2) => positions.reverse(),
+            Order::Abba | Order::InTurn => {}
         }
         positions
     }

@@ -1,7 +1,7 @@
 //! A copy run for the terminal: what was copied and where, the table, the finding, notes, what is needed to repeat it.
 
 use super::finding;
-use super::layout::{Align, Row, Table, paragraph, warning};
+use super::layout::{Align, Row, Table, paragraph, together, warning};
 use super::units::{self, Scale};
 use crate::results::{Arm, Comparison, Document, Place, Sample, Severity, Stack};
 use crate::stats::Verdict;
@@ -83,9 +83,8 @@ pub fn closing(document: &Document) -> String {
     }
     let seed = document.seed;
     let kernel = &document.host.kernel;
-    let text =
-        format!("{rounds}, seed {seed}, kernel {kernel}, {}. More: copy --list-policies", systems.join("; "));
-    paragraph(&text, 0)
+    let more = together("copy --list-policies");
+    paragraph(&format!("{rounds}, seed {seed}, kernel {kernel}, {}. More: {more}", systems.join("; ")), 0)
 }
 
 fn describe(place: &Place) -> String {
@@ -128,22 +127,23 @@ fn place_finding(document: &Document, place: &Place) -> Option<String> {
 }
 
 fn table(document: &Document, arms: &[&Arm]) -> Table {
-    let largest = arms.iter().filter_map(|arm| arm.summary.as_ref()).map(|summary| summary.max_ns).max();
-    let scale = Scale::for_largest(largest.unwrap_or(0));
+    let largest_ns = arms.iter().filter_map(|arm| arm.summary.as_ref()).map(|summary| summary.max_ns).max();
+    let scale = Scale::for_largest(largest_ns.unwrap_or(0));
+    let digits = scale.bare(largest_ns.unwrap_or(0)).len().max(3);
     let baseline = arms.first().map_or_else(String::new, |arm| row_name(arm, document));
     let columns = [
         (POLICY.to_owned(), Align::Left),
         ("promise".to_owned(), Align::Left),
         ("median".to_owned(), Align::Right),
-        ("min -   max".to_owned(), Align::Right),
+        (format!("min - {:>digits$}", "max"), Align::Right),
         (format!("vs {baseline}"), Align::Left),
         ("flushes".to_owned(), Align::Right),
     ];
-    let rows = arms.iter().map(|arm| row(document, arms, arm, scale)).collect();
+    let rows = arms.iter().map(|arm| row(document, arms, arm, (scale, digits))).collect();
     Table { columns: columns.to_vec(), rows }
 }
 
-fn row(document: &Document, arms: &[&Arm], arm: &Arm, scale: Scale) -> Row {
+fn row(document: &Document, arms: &[&Arm], arm: &Arm, (scale, digits): (Scale, usize)) -> Row {
     let promise = arm.promise.map_or_else(|| "-".to_owned(), |promise| promise.to_string());
     let start = vec![row_name(arm, document), promise];
     if let Some(refused) = &arm.refused {
@@ -153,14 +153,7 @@ fn row(document: &Document, arms: &[&Arm], arm: &Arm, scale: Scale) -> Row {
         return Row::Sentence(start, format!("FAILED: {}", failed.text));
     }
     let Some(summary) = &arm.summary else { return Row::Sentence(start, "no round finished".to_owned()) };
-    let widest =
-        scale.bare(arms.iter().filter_map(|arm| arm.summary.as_ref()).map(|s| s.max_ns).max().unwrap_or(0));
-    let range = format!(
-        "{} - {:>width$}",
-        scale.bare(summary.min_ns),
-        scale.bare(summary.max_ns),
-        width = widest.len()
-    );
+    let range = format!("{} - {:>digits$}", scale.bare(summary.min_ns), scale.bare(summary.max_ns));
     let cells = [scale.with_unit(summary.median_ns), range, versus(document, arms, arm), flushes(arm)];
     Row::Cells(start.into_iter().chain(cells).collect())
 }

@@ -1,6 +1,7 @@
 //! The finding in words: who won by how much, what the disk did, where the time went.
 
 use super::copy::{Gain, POLICY, compared_in_table, is_floor, median_of, row_name};
+use super::layout::together;
 use super::units::{self, Scale};
 use crate::results::{Arm, Comparison, Document};
 use crate::stats::Verdict;
@@ -19,7 +20,8 @@ pub(super) fn at_place(document: &Document, arms: &[&Arm]) -> Option<String> {
         sentences.extend(contest(document, arms, baseline, best));
     }
     sentences.extend(where_the_time_goes(document, told));
-    sentences.extend(durable_throughput(document, arms));
+    let both = [baseline, told];
+    sentences.extend(throughput(document, if best.is_some() { &both } else { &both[..1] }));
     sentences.extend(control(document, arms));
     sentences.extend(servers_do_this(arms, told));
     Some(sentences.join(" "))
@@ -54,28 +56,27 @@ fn contest(document: &Document, arms: &[&Arm], baseline: &Arm, best: &Arm) -> Op
     let comparison = compared_in_table(document, arms, best)?;
     let words = verdict_in_words(comparison, &row_name(best, document), &row_name(baseline, document));
     let flushes = |arm: &Arm| median_of(arm, |sample| sample.device.map(|device| device.flushes));
-    let flushed = match (flushes(best), flushes(baseline)) {
-        (Some(best_flushes), Some(flushes)) if best_flushes < flushes => {
-            let why = explained_flushes(best, best_flushes, baseline, flushes);
+    let fewer = match (flushes(best), flushes(baseline)) {
+        (Some(fewer), Some(more)) if fewer < more => {
             format!(
-                ", with {} in place of {flushes}{why}",
-                units::count(best_flushes, "device flush").replace("flushs", "flushes")
+                ", with {fewer} device flushes in place of {more}{}",
+                explained(best, fewer, baseline, more)
             )
         }
         _ => String::new(),
     };
-    Some(format!("{words}{flushed}."))
+    Some(format!("{words}{fewer}."))
 }
 
 /// One flush a sync against two: on a journaling file system the second is that of the journal commit.
-fn explained_flushes(best: &Arm, best_flushes: u64, baseline: &Arm, flushes: u64) -> String {
+fn explained(best: &Arm, fewer: u64, baseline: &Arm, more: u64) -> String {
     let syncs = |arm: &Arm| {
         median_of(arm, |sample| Some(SYNCS.iter().filter_map(|call| sample.calls.get(*call)).sum()))
     };
     let each = |arm, flushes: u64| {
         syncs(arm).filter(|&syncs: &u64| syncs > 0).map(|syncs| flushes as f64 / syncs as f64)
     };
-    match (each(best, best_flushes), each(baseline, flushes)) {
+    match (each(best, fewer), each(baseline, more)) {
         (Some(one), Some(two)) if (0.9..1.1).contains(&one) && (1.8..2.2).contains(&two) => {
             ": one for each sync, not two, since one journal commit carries all the new files".to_owned()
         }
@@ -135,12 +136,13 @@ fn where_the_time_goes(document: &Document, arm: &Arm) -> Option<String> {
     let scale = Scale::for_largest(summary.median_ns);
     let mut parts: Vec<String> = Vec::new();
     for (name, ns) in phases.into_iter().filter(|(_, ns)| *ns > 0) {
-        let shown = if parts.is_empty() { scale.with_unit(ns) } else { scale.bare(ns) };
+        let shown = if parts.is_empty() { together(&scale.with_unit(ns)) } else { scale.bare(ns) };
         let each = if name == "files" { first_and_later(arm, ns) } else { String::new() };
         parts.push(format!("{shown} {name}{each}"));
     }
     let percent = 100.0 * waiting as f64 / total as f64;
-    Some(format!("{percent:.0} % of {} is waiting for syncs: {}.", row_name(arm, document), parts.join(", ")))
+    let percent = together(&format!("{percent:.0} %"));
+    Some(format!("{percent} of {} is waiting for syncs: {}.", row_name(arm, document), parts.join(", ")))
 }
 
 /// The first sync pays for what the copies left undone: said where it is known and not like the others.
@@ -154,31 +156,31 @@ fn first_and_later(arm: &Arm, files_ns: u64) -> String {
     if first_ns < 2 * later_ns || later_ns == 0 {
         return String::new();
     }
-    format!(" (first {}, then {} each)", units::duration(first_ns), units::duration(later_ns))
+    let [first, later] = [first_ns, later_ns].map(|ns| together(&units::duration(ns)));
+    format!(" (first {first}, then {later} each)")
 }
 
-/// Bytes that are durable, over the time until the last sync returned; only of arms that promise something.
-fn durable_throughput(document: &Document, arms: &[&Arm]) -> Option<String> {
+/// Bytes over the time until the last sync returned, of the arms the finding speaks of.
+fn throughput(document: &Document, arms: &[&Arm]) -> Option<String> {
     let input = document.input.as_ref()?;
-    let honest = arms.iter().filter(|arm| arm.promise > Some(crate::results::Promise::Nothing));
     let rates = |bytes: u64| -> Vec<String> {
-        let rate = |arm: &&Arm| {
+        let rate = |arm: &Arm| {
             let median_ns = arm.summary.as_ref()?.median_ns;
-            Some(format!("{} {}", row_name(arm, document), units::throughput(bytes, median_ns)))
+            Some(format!("{} {}", row_name(arm, document), together(&units::throughput(bytes, median_ns))))
         };
-        honest.clone().filter_map(|arm| rate(arm)).collect()
+        arms.iter().filter_map(|arm| rate(arm)).collect()
     };
-    let apparent = rates(input.bytes);
-    if apparent.is_empty() {
-        return None;
-    }
     let allocated = match input.allocated_bytes {
         Some(allocated) if allocated < input.bytes => {
-            format!("; of the {} allocated: {}", units::size(allocated), rates(allocated).join(", "))
+            format!(
+                "; of the {} allocated: {}",
+                together(&units::size(allocated)),
+                rates(allocated).join(", ")
+            )
         }
         _ => String::new(),
     };
-    Some(format!("Durable throughput: {}{allocated}.", apparent.join(", ")))
+    Some(format!("Throughput to the last sync: {}{allocated}.", rates(input.bytes).join(", ")))
 }
 
 fn control(document: &Document, arms: &[&Arm]) -> Option<String> {

@@ -7,6 +7,14 @@ use super::WIDTH;
 const BOLD: Style = Style::new().bold();
 const YELLOW: Style = AnsiColor::Yellow.on_default();
 
+/// Stands for a space at which no line is broken.
+const NO_BREAK: char = '\u{a0}';
+
+/// A number and its unit, or an option and its value: never on two lines.
+pub(super) fn together(words: &str) -> String {
+    words.replace(' ', "\u{a0}")
+}
+
 /// Words in lines of at most [`WIDTH`] columns, further lines indented; a longer word is cut where the line ends.
 pub(super) fn paragraph(text: &str, indent: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
@@ -21,7 +29,7 @@ pub(super) fn paragraph(text: &str, indent: usize) -> String {
             if width(&line) == WIDTH {
                 lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
             }
-            line.push(letter);
+            line.push(if letter == NO_BREAK { ' ' } else { letter });
         }
     }
     lines.push(line);
@@ -109,10 +117,11 @@ impl Table {
         for (column, cell) in cells.iter().enumerate() {
             let padding = " ".repeat(widths[column].saturating_sub(width(cell)));
             let gap = " ".repeat(if column == 0 { 0 } else { GAP });
-            line += &match self.columns[column].1 {
-                Align::Left => format!("{gap}{cell}{padding}"),
-                Align::Right => format!("{gap}{padding}{cell}"),
+            let [first, second] = match self.columns[column].1 {
+                Align::Left => [cell, &padding],
+                Align::Right => [&padding, cell],
             };
+            line = line + &gap + first + second;
         }
         line.trim_end().to_owned()
     }
