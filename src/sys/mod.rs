@@ -12,6 +12,16 @@ pub mod watch;
 
 pub mod signals;
 
+pub mod files;
+
+pub mod undo;
+
+pub mod journal;
+
+pub mod run_directory;
+
+mod remove;
+
 pub mod clock;
 
 pub mod random;
