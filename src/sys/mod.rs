@@ -5,3 +5,7 @@
 pub mod clock;
 pub mod kernel;
 pub mod real;
+
+pub mod tallied;
+
+pub mod failing;
