@@ -30,7 +30,7 @@ pub fn weakest(stack: &Stack) -> String {
         .iter()
         .find(|layer| layer.passes_flush == Some(false))
         .or_else(|| stack.layers.iter().find(|layer| layer.passes_flush.is_none()));
-    let disk = stack.disks.iter().max_by_key(|disk| distrust(disk));
+    let disk = stack.disks.iter().rev().max_by_key(|disk| distrust(disk));
     match (layer, disk) {
         (Some(layer), _) if layer.passes_flush == Some(false) => {
             format!("{} on {}: {}", layer.kind, layer.name, layer.flush)
