@@ -3,6 +3,7 @@
 //! (atomic replacement).
 
 pub mod clock;
+pub mod drive_ioctl;
 pub mod kernel;
 pub mod real;
 
