@@ -98,7 +98,7 @@ pub struct CacheView {
     pub kernel: Option<String>,
     /// `on`, `off` or `none` (it has none), asked of the drive; absent where it was not or could not be asked.
     pub drive: Option<String>,
-    /// Why the drive's own view is absent.
+    /// Why the drive's own view is absent, or that it is second-hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub not_asked: Option<String>,
+    pub remark: Option<String>,
 }

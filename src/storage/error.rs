@@ -16,6 +16,13 @@ impl From<io::Error> for Cause {
     }
 }
 
+impl Cause {
+    /// Whether a privilege is missing.
+    pub fn is_privilege(&self) -> bool {
+        self.0.kind() == io::ErrorKind::PermissionDenied
+    }
+}
+
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.raw_os_error() {

@@ -4,6 +4,7 @@
 pub mod clusters;
 mod counters;
 mod disk;
+pub mod drive;
 pub mod error;
 mod file_systems;
 pub mod mounts;
@@ -12,6 +13,7 @@ mod stack;
 mod words;
 
 pub use counters::{Activity, activity, disk_counters};
+pub use drive::{Attached, Cache, Commands, DriveError, ask_drives};
 pub use error::Error;
 pub use root::Root;
 pub use stack::stack;

@@ -126,7 +126,7 @@ pub fn notes(stack: &Stack) -> Vec<Note> {
                 format!("{} is virtual: nothing follows from its claimed rotation or cache", disk.name);
             warn(NoteCode::VirtualDisk, text);
         } else if disk.write_cache.drive.is_none() {
-            let why = disk.write_cache.not_asked.as_deref().unwrap_or("it was not asked");
+            let why = disk.write_cache.remark.as_deref().unwrap_or("it was not asked");
             warn(
                 NoteCode::WriteCacheUnknown,
                 format!("whether {} caches writes is not known: {why}", disk.name),

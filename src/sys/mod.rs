@@ -21,6 +21,7 @@ pub mod tools;
 pub mod user;
 
 pub mod clock;
+pub mod drive_ioctl;
 pub mod host;
 pub mod random;
 
