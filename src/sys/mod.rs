@@ -2,9 +2,11 @@
 //! clock), `tools` (child processes), `watch` (progress and stop), `undo` (the journal of what must be undone), `files`
 //! (atomic replacement).
 
+pub mod direct;
 pub mod kernel;
 pub mod real;
 pub mod tallied;
+pub mod uring;
 
 pub mod failing;
 
