@@ -2,4 +2,6 @@
 //! copy equals its source (`verify`). It replays one copy into one new directory; how often, where, in what order and
 //! beside whom is decided above. It prints nothing and removes nothing.
 
+pub mod engine;
+pub mod means;
 pub mod policy;

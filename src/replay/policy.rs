@@ -96,19 +96,19 @@ impl FromStr for Policy {
         let mut axes = row.axes;
         let mut given: Vec<Axis> = Vec::new();
         while let Some(part) = parts.next() {
-            let (axis, value) =
+            let (name, value) =
                 part.split_once('=').ok_or_else(|| PolicyError::NoValue { given: part.to_owned() })?;
-            let axis = Axis::find(axis).ok_or_else(|| PolicyError::axis(axis))?;
-            if given.contains(&axis) {
-                return Err(PolicyError::AxisTwice { axis });
+            let turned = Axis::find(name).ok_or_else(|| PolicyError::axis(name))?;
+            if given.contains(&turned) {
+                return Err(PolicyError::AxisTwice { axis: turned });
             }
-            given.push(axis);
+            given.push(turned);
             // `own+parent` is one value: what has no `=` belongs to the value before it.
             let mut value = value.to_owned();
             while let Some(rest) = parts.next_if(|part| !part.contains('=')) {
                 value.extend(["+", rest]);
             }
-            axes.set(axis, &value).ok_or_else(|| PolicyError::value(axis, &value))?;
+            axes.set(turned, &value).ok_or_else(|| PolicyError::value(turned, &value))?;
         }
         match rules::broken(&axes, &given) {
             Some(rule) => Err(PolicyError::Meaningless { rule: rule.why }),
