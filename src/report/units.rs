@@ -37,7 +37,7 @@ impl Scale {
 }
 
 /// One duration on its own, to two or three digits: `44 ms`, `6.9 ms`, `250 us`.
-pub(super) fn duration(ns: u64) -> String {
+pub fn duration(ns: u64) -> String {
     let (unit, ns_each) = match ns {
         999_500_000.. => ("s", 1e9),
         999_500.. => ("ms", 1e6),
