@@ -5,3 +5,5 @@
 pub mod engine;
 pub mod means;
 pub mod policy;
+pub mod shape;
+pub mod template;
