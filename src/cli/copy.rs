@@ -37,7 +37,12 @@ pub struct Args {
     #[arg(value_name = "TEMPLATE", default_value = "pg15")]
     template: OsString,
     /// Policies, NAME[+AXIS=VALUE]…; the first is the baseline
-    #[arg(long = "policy", value_name = "POLICY", value_delimiter = ',', default_value = "immediate,deferred,never")]
+    #[arg(
+        long = "policy",
+        value_name = "POLICY",
+        value_delimiter = ',',
+        default_value = "immediate,deferred,never"
+    )]
     policies: Vec<String>,
     /// A directory to work in; may be repeated [default: .]
     #[arg(long = "into", value_name = "PLACE")]
@@ -178,7 +183,11 @@ fn measure(run: &CopyRun, journal: &Journal, screen: &Screen, paper: &Paper) -> 
 }
 
 fn place_problem(error: &PlaceError) -> Problem {
-    let problem = if error.is_refusal() { Problem::refused(error.to_string()) } else { Problem::failed(error.to_string()) };
+    let problem = if error.is_refusal() {
+        Problem::refused(error.to_string())
+    } else {
+        Problem::failed(error.to_string())
+    };
     problem.hint(error.hint("fsynclab copy --into"))
 }
 

@@ -24,17 +24,18 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 /// The order of arms within a round.
 pub fn order(text: &str) -> Result<Order, String> {
     let found = Order::ALL.iter().find(|(name, _)| *name == text);
-    found.map(|(_, order)| *order).ok_or_else(|| {
-        format!("one of {}", Order::ALL.map(|(name, _)| name).join(", "))
-    })
+    found
+        .map(|(_, order)| *order)
+        .ok_or_else(|| format!("one of {}", Order::ALL.map(|(name, _)| name).join(", ")))
 }
 
 /// The policies named in every `--policy`, in the order given, none twice.
 pub fn policies(given: &[String]) -> Result<Vec<Policy>, Problem> {
     let mut policies: Vec<Policy> = Vec::new();
     for text in given {
-        let policy: Policy =
-            text.parse().map_err(|error: crate::replay::policy::PolicyError| Problem::usage(error.to_string()).hint(error.hint()))?;
+        let policy: Policy = text.parse().map_err(|error: crate::replay::policy::PolicyError| {
+            Problem::usage(error.to_string()).hint(error.hint())
+        })?;
         if policies.contains(&policy) {
             return Err(Problem::usage(format!("the arm \"{policy}\" is given twice (as \"{text}\")"))
                 .hint(Some("--aa runs a second copy of the baseline")));
@@ -80,13 +81,20 @@ mod tests {
     #[test]
     fn the_same_arm_twice_is_wrong_usage_under_whatever_name() {
         let twice = policies(&["pg-15".to_owned(), "pg-14".to_owned()]);
-        assert!(twice.is_err_and(|problem| problem.to_string().contains("\"pg-9.6\" is given twice (as \"pg-14\")")));
+        assert!(
+            twice.is_err_and(|problem| problem
+                .to_string()
+                .contains("\"pg-9.6\" is given twice (as \"pg-14\")"))
+        );
     }
 
     #[test]
     fn a_simulated_drive_is_refused_in_words() {
         let refused = places(&[PathBuf::from("sim:7200rpm")]);
-        assert!(refused.is_err_and(|problem| problem.to_string().contains("simulated drives are not in this build")));
+        assert!(
+            refused
+                .is_err_and(|problem| problem.to_string().contains("simulated drives are not in this build"))
+        );
         assert_eq!(places(&[]), Ok(vec![PathBuf::from(".")]));
     }
 }

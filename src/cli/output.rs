@@ -41,7 +41,9 @@ pub fn print(text: &str, color: ColorChoice) -> Result<(), Problem> {
     let mut stdout = AutoStream::new(io::stdout(), color);
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            let cause = error.raw_os_error().map_or_else(|| error.to_string(), |errno| Errno::from_raw(errno).desc().to_owned());
+            let cause = error
+                .raw_os_error()
+                .map_or_else(|| error.to_string(), |errno| Errno::from_raw(errno).desc().to_owned());
             Err(Problem::failed(format!("could not write to standard output: {cause}")))
         }
         Ok(()) | Err(_) => Ok(()),

@@ -127,11 +127,14 @@ fn bar(phase: &Arc<AtomicUsize>) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
     let template = "round {pos}/{len} [{bar:20}] {elapsed} {msg} {phase}";
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-    bar.set_style(style.progress_chars("=> ").with_key("phase", move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
-        let now = Phase::ALL.get(phase.load(Ordering::Relaxed)).map_or("", |phase| phase.name());
-        // A bar that cannot be drawn is no reason to end a run.
-        out.write_str(now).ok();
-    }));
+    bar.set_style(style.progress_chars("=> ").with_key(
+        "phase",
+        move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
+            let now = Phase::ALL.get(phase.load(Ordering::Relaxed)).map_or("", |phase| phase.name());
+            // A bar that cannot be drawn is no reason to end a run.
+            out.write_str(now).ok();
+        },
+    ));
     bar.enable_steady_tick(TICK);
     bar
 }

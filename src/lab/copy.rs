@@ -173,7 +173,9 @@ fn engine<'a, K: Kernel>(
     }
     let found = in_a_directory_of_its_own(shop, |directory| Means::at(policy, directory))?;
     Ok(match found {
-        Err(unavailable) => Err(Refused { code: unavailable.code().to_owned(), text: unavailable.to_string() }),
+        Err(unavailable) => {
+            Err(Refused { code: unavailable.code().to_owned(), text: unavailable.to_string() })
+        }
         Ok(means) => Ok(Engine::new(bench.kernel, policy, means).map_err(failed_otherwise)?),
     })
 }
@@ -258,9 +260,10 @@ impl<K: Kernel> Arm for CopyArm<'_, K> {
     }
 
     fn latency(&self) -> BTreeMap<String, Percentiles> {
-        let named = self.latency.iter().filter_map(|(call, latency)| {
-            Some((call.name().to_owned(), stats::percentiles(latency)?))
-        });
+        let named = self
+            .latency
+            .iter()
+            .filter_map(|(call, latency)| Some((call.name().to_owned(), stats::percentiles(latency)?)));
         named.collect()
     }
 
@@ -276,7 +279,10 @@ fn sample(trial: &Trial, copied: &Copied, tally: &Tally, device: Option<DeviceCo
         phases: copied.phases.clone(),
         calls: calls().map(|(name, spent)| (name, spent.count)).collect(),
         calls_ns: calls().map(|(name, spent)| (name, spent.elapsed_ns)).collect(),
-        first_sync_ns: [Call::Fsync, Call::Fdatasync].iter().find_map(|call| tally.first_ns.get(call)).copied(),
+        first_sync_ns: [Call::Fsync, Call::Fdatasync]
+            .iter()
+            .find_map(|call| tally.first_ns.get(call))
+            .copied(),
         device,
         ..trial.sample()
     }

@@ -31,11 +31,17 @@ pub(super) fn after(policy: &Policy, copied: &Copied) -> Vec<Note> {
         notes.push(Note::warning(NoteCode::HintNotSupported, text));
     }
     if let Some(errno) = copied.directory_refused {
-        let text = format!("{policy}: directory entries are not durable: a directory takes no fsync ({})", errno.desc());
+        let text = format!(
+            "{policy}: directory entries are not durable: a directory takes no fsync ({})",
+            errno.desc()
+        );
         notes.push(Note::warning(NoteCode::DirectoryNotDurable, text));
     }
     if let Some(errno) = copied.fell_back {
-        let text = format!("{policy}: bytes were moved by read and write, for its own way is not here ({})", errno.desc());
+        let text = format!(
+            "{policy}: bytes were moved by read and write, for its own way is not here ({})",
+            errno.desc()
+        );
         notes.push(Note::warning(NoteCode::FellBack, text));
     }
     for skipped in &copied.skipped {
@@ -53,20 +59,26 @@ pub(super) fn after(policy: &Policy, copied: &Copied) -> Vec<Note> {
 pub(super) fn others(device: DeviceCounters, input: &Input) -> Option<Note> {
     let explained = input.bytes.saturating_mul(2).saturating_add(JOURNAL_BYTES);
     (device.bytes_written > explained).then(|| {
-        let text = "others wrote to the same disk during some trials: more was written than a copy has".to_owned();
+        let text =
+            "others wrote to the same disk during some trials: more was written than a copy has".to_owned();
         Note::warning(NoteCode::OtherWriters, text)
     })
 }
 
 /// The disk did not become idle in time.
 pub(super) fn not_idle(place: &Place, limit: Duration) -> Note {
-    let text = format!("the disk of {} was not idle within {} s before some trials", shown(place.directory()), limit.as_secs());
+    let text = format!(
+        "the disk of {} was not idle within {} s before some trials",
+        shown(place.directory()),
+        limit.as_secs()
+    );
     Note::warning(NoteCode::NotIdle, text)
 }
 
 /// After ENOSPC: how far the copy came, and what is left.
 pub(super) fn full(place: &Place, destination: &Path) -> String {
-    let sizes = walkdir::WalkDir::new(destination).into_iter().flatten().filter_map(|entry| entry.metadata().ok());
+    let sizes =
+        walkdir::WalkDir::new(destination).into_iter().flatten().filter_map(|entry| entry.metadata().ok());
     let written: u64 = sizes.filter(std::fs::Metadata::is_file).map(|found| found.len()).sum();
     let free = place.space().map_or(0, |space| space.available_bytes);
     format!(" ({written} bytes had been written, {free} bytes are free)")
