@@ -7,3 +7,4 @@ pub mod means;
 pub mod policy;
 pub mod shape;
 pub mod template;
+pub mod verify;
