@@ -9,19 +9,18 @@ use anstream::ColorChoice;
 
 use super::paper::Paper;
 use super::problem::{Problem, Status};
+use super::rounds::Rounds;
 use super::screen::Screen;
 use super::{clean, grammar, output, redact};
-use crate::lab::copy::Verify;
 use crate::lab::copy_run::{CopyRequest, CopyRun, CopyRunError, Intent};
-use crate::lab::{Order, Plan};
 use crate::place::PlaceError;
 use crate::replay::policy;
 use crate::replay::template::{Template, list_templates};
+use crate::replay::verify::Verify;
 use crate::report;
 use crate::results::Document;
 use crate::sys::error::shown;
 use crate::sys::journal::{self, Journal};
-use crate::sys::random::fresh_seed;
 use crate::sys::real::Real;
 use crate::sys::signals::Signals;
 use crate::sys::tallied::Tallied;
@@ -52,79 +51,39 @@ pub struct Args {
     /// Write the results to FILE, replaced after every round; - is standard output, and nothing else goes there
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// How a copy is compared with its source, after the clock
-    #[arg(long, value_name = "HOW", default_value = "full")]
-    verify: How,
+    /// How a copy is compared with its source, after the clock: full (every byte), sizes or off
+    #[arg(long, value_name = "HOW", default_value_t = Verify::Full)]
+    verify: Verify,
     /// Let policies run that sync a whole file system beside a running cluster
     #[arg(long)]
     beside_server: bool,
-    /// Print the policies with their axes and promises
-    #[arg(long)]
-    list_policies: bool,
-    /// Print the built-in templates
-    #[arg(long)]
-    list_templates: bool,
-    /// Say each phase on standard error as it starts
-    #[arg(short, long)]
-    verbose: bool,
+    #[command(flatten)]
+    lists: Lists,
 }
 
-/// How a copy is compared with its source
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum How {
-    /// Byte for byte
-    Full,
-    /// Names and sizes
-    Sizes,
-    /// Not at all
-    Off,
-}
-
-impl From<How> for Verify {
-    fn from(how: How) -> Self {
-        match how {
-            How::Full => Self::Full,
-            How::Sizes => Self::Sizes,
-            How::Off => Self::Off,
-        }
-    }
-}
-
-/// How often, in what order, how long
+/// What there is to choose from
 #[derive(Debug, clap::Args)]
-struct Rounds {
-    /// Rounds that count
-    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
-    /// Rounds before them that do not
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    warmup: u32,
-    /// Every random choice follows from it [default: a new one, printed]
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
-    /// Order within a round: shuffled, abba or in-turn
-    #[arg(long, value_name = "ORDER", default_value = "shuffled", value_parser = grammar::order)]
-    order: Order,
-    /// No trial begins after this
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = grammar::duration)]
-    time_limit: Duration,
-    /// Run a second copy of the baseline: what is called a difference where there is none
-    #[arg(long)]
-    aa: bool,
+struct Lists {
+    /// Print the policies with their axes and promises
+    #[arg(id = "list_policies", long = "list-policies")]
+    policies: bool,
+    /// Print the built-in templates
+    #[arg(id = "list_templates", long = "list-templates")]
+    templates: bool,
 }
 
 /// Measures, prints, undoes; the exit status.
-pub fn run(args: &Args, color: ColorChoice) -> anyhow::Result<ExitCode> {
-    if args.list_policies {
+pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<ExitCode> {
+    if args.lists.policies {
         output::print(&policies(), color)?;
         return Ok(ExitCode::SUCCESS);
     }
-    if args.list_templates {
+    if args.lists.templates {
         output::print(&templates(), color)?;
         return Ok(ExitCode::SUCCESS);
     }
     let request = request(args)?;
-    let screen = Screen::new(Signals::install()?, args.verbose);
+    let screen = Screen::new(Signals::install()?, verbose);
     let run = CopyRun::survey(request).map_err(|error| place_problem(&error))?;
     let paper = Paper::new(args.json.as_deref(), color)?;
     let state = journal::state_directory()?;
@@ -143,20 +102,13 @@ pub fn run(args: &Args, color: ColorChoice) -> anyhow::Result<ExitCode> {
 fn request(args: &Args) -> Result<CopyRequest, Problem> {
     let template = Template::resolve(&args.template, 1)
         .map_err(|error| Problem::failed(error.to_string()).hint(error.hint()))?;
-    let Rounds { rounds, warmup, seed, order, time_limit, aa } = args.rounds;
     Ok(CopyRequest {
         template,
         policies: grammar::policies(&args.policies)?,
         places: grammar::places(&args.places)?,
-        plan: Plan {
-            rounds,
-            warmup,
-            order,
-            seed: seed.unwrap_or_else(fresh_seed),
-            time_limit: Some(time_limit),
-        },
-        aa,
-        verify: args.verify.into(),
+        plan: args.rounds.plan(),
+        aa: args.rounds.aa,
+        verify: args.verify,
         beside_server: args.beside_server,
         argv: redact::arguments(std::env::args_os()),
     })
@@ -225,19 +177,21 @@ fn status(document: &Document, stop: Option<Stop>) -> ExitCode {
 }
 
 fn policies() -> String {
-    let mut text = String::new();
-    for policy in policy::list() {
+    let lines = policy::list().into_iter().flat_map(|policy| {
         let servers = policy.servers.map_or_else(String::new, |servers| format!("; PostgreSQL {servers}"));
-        text += &format!("{:<14}{:<9}{}{servers}\n", policy.name, policy.promise, policy.summary);
-        text += &report::wrapped(&format!("  {}", policy.axes), 2);
-    }
-    text
+        let head = format!("{:<13}{:<9}", policy.name, policy.promise);
+        let axes = if policy.axes.is_empty() { "all axes at their defaults" } else { &policy.axes };
+        let claim = report::hanging(&head, &format!("{}{servers}", policy.summary));
+        [claim, report::hanging(&" ".repeat(head.len()), axes)]
+    });
+    report::hanging(&format!("{:<13}{:<9}", "policy", "promise"), "what it is, its axes")
+        + &lines.collect::<String>()
 }
 
 fn templates() -> String {
     let lines = list_templates().into_iter().map(|template| {
         let (files, size) = (template.files, report::size(template.bytes));
-        format!("{:<12} {files:>7} files {size:>8}  {}\n", template.name, template.summary)
+        report::hanging(&format!("{:<12} {files:>7} files {size:>8}  ", template.name), template.summary)
     });
     lines.collect()
 }

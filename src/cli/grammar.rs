@@ -68,10 +68,10 @@ mod tests {
 
     #[test]
     fn a_duration_needs_its_unit() {
-        assert_eq!(duration("60s"), Ok(Duration::from_secs(60)));
+        assert_eq!(duration("60s"), Ok(Duration::from_mins(1)));
         assert_eq!(duration("1.5 min"), Ok(Duration::from_secs(90)));
         assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
-        assert_eq!(duration("2d"), Ok(Duration::from_secs(172_800)));
+        assert_eq!(duration("2d"), Ok(Duration::from_hours(48)));
         assert!(duration("60").is_err_and(|error| error.contains("60s")));
         for wrong in ["", "s", "-1s", "1 fortnight", "1,5s", "1e3s", "nan s", "99999999999999999999d"] {
             assert!(duration(wrong).is_err(), "{wrong}");

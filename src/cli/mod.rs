@@ -10,6 +10,7 @@ mod output;
 mod paper;
 mod problem;
 mod redact;
+mod rounds;
 mod screen;
 mod shape;
 
@@ -24,6 +25,9 @@ const EXIT_STATUS: &str = "\
 Exit status: 0 done; 1 an arm or the run failed; 2 wrong usage; 3 nothing could be measured here, or refused for safety; \
 128+n ended by signal n, results kept.";
 
+/// Heads the options that every command takes.
+const GENERAL: &str = "General options";
+
 /// What it costs, on this storage, to be sure that data is on disk, and whether it is really there
 #[derive(Debug, Parser)]
 #[command(name = "fsynclab", version, disable_help_flag = true, disable_help_subcommand = true)]
@@ -32,10 +36,13 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
     /// When to use colour; NO_COLOR and PG_COLOR are honoured
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = false)]
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = GENERAL)]
     color: output::Color,
+    /// Say each phase on standard error as it starts
+    #[arg(short, long, global = true, help_heading = GENERAL)]
+    verbose: bool,
     /// Print help
-    #[arg(short = 'h', short_alias = '?', long, global = true, action = ArgAction::Help)]
+    #[arg(short = 'h', short_alias = '?', long, global = true, action = ArgAction::Help, help_heading = GENERAL)]
     help: Option<bool>,
 }
 
@@ -56,7 +63,7 @@ pub fn main() -> ExitCode {
     };
     let color = cli.color.choice(|name| std::env::var(name).ok());
     let done = match cli.command {
-        Command::Copy(args) => copy::run(&args, color),
+        Command::Copy(args) => copy::run(&args, color, cli.verbose),
         Command::Shape(args) => shape::run(&args, color).map(|()| ExitCode::SUCCESS),
         Command::Clean(args) => clean::run(&args, color).map(|()| ExitCode::SUCCESS),
         Command::Completions(args) => completions::run(&args, color).map(|()| ExitCode::SUCCESS),
@@ -82,5 +89,17 @@ fn usage(error: &clap::Error) -> ExitCode {
         }
         _ if error.use_stderr() => Status::Usage.into(),
         _ => ExitCode::SUCCESS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Cli;
+
+    #[test]
+    fn the_definitions_contradict_each_other_nowhere() {
+        Cli::command().debug_assert();
     }
 }

@@ -9,14 +9,16 @@ use hdrhistogram::Histogram;
 
 use super::arm::{AA, Arm, CONTROL, Halt, Trial};
 use super::copy_notes;
-use crate::place::{Place, PlaceError, Settled};
+use crate::place::{Place, Settled};
 use crate::replay::engine::{Copied, Engine, EngineError};
 use crate::replay::means::Means;
 use crate::replay::policy::Policy;
+use crate::replay::verify::{Verify, VerifyError, verify};
 use crate::results::{DeviceCounters, Failed, Input, Labels, Note, Promise, Refused, Sample};
 use crate::stats::{self, Percentiles};
 use crate::sys::error::shown;
 use crate::sys::kernel::{Call, Fault, Kernel};
+use crate::sys::real::Real;
 use crate::sys::tallied::{Tallied, Tally};
 use crate::sys::watch::{Event, Phase, Watch};
 
@@ -29,18 +31,6 @@ pub const NAMES: [&str; 3] = [SOURCE, COPY, TRY];
 pub const SOURCE: &str = "source";
 const COPY: &str = "copy";
 const TRY: &str = "try";
-
-/// How a finished copy is compared with its source.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Verify {
-    /// Byte for byte, read back from the file system.
-    #[default]
-    Full,
-    /// Names and sizes.
-    Sizes,
-    /// Not at all.
-    Off,
-}
 
 /// A place that a run has entered, and what is copied there.
 #[derive(Clone, Debug)]
@@ -156,7 +146,7 @@ impl<'a, K: Kernel> CopyArm<'a, K> {
                 }
                 Halt::Failed(failed)
             }
-            EngineError::Jobs { .. } => Halt::Failed(failed_otherwise(error)),
+            EngineError::Jobs { .. } => Halt::Failed(failed_otherwise(&error)),
         }
     }
 }
@@ -176,7 +166,7 @@ fn engine<'a, K: Kernel>(
         Err(unavailable) => {
             Err(Refused { code: unavailable.code().to_owned(), text: unavailable.to_string() })
         }
-        Ok(means) => Ok(Engine::new(bench.kernel, policy, means).map_err(failed_otherwise)?),
+        Ok(means) => Ok(Engine::new(bench.kernel, policy, means).map_err(|error| failed_otherwise(&error))?),
     })
 }
 
@@ -205,11 +195,11 @@ impl<K: Kernel> Arm for CopyArm<'_, K> {
     fn prepare(&mut self, _trial: &Trial) -> Result<(), Halt> {
         let place = self.shop.place;
         self.bench.watch.event(Event::Phase(Phase::Settling));
-        place.make_room_for(self.shop.input.bytes).map_err(|error| failed_place(&error))?;
+        place.make_room_for(self.shop.input.bytes).map_err(|error| failed_otherwise(&error))?;
         if place.is_gentle() {
             return Ok(());
         }
-        place.sync_file_system().map_err(|error| failed_place(&error))?;
+        place.sync_file_system().map_err(|error| failed_otherwise(&error))?;
         match place.wait_until_idle(IDLE_LIMIT, self.bench.watch) {
             Settled::Idle | Settled::Unknown => Ok(()),
             Settled::Stopped => Err(Halt::Stopped),
@@ -243,10 +233,16 @@ impl<K: Kernel> Arm for CopyArm<'_, K> {
     }
 
     fn check(&mut self, _trial: &Trial) -> Result<(), Halt> {
-        if self.bench.verify == Verify::Off {
-            return Ok(());
+        let Bench { verify: how, watch, .. } = self.bench;
+        let verified =
+            verify(&Real, self.source(), &self.destination(), *how, *watch).map_err(|error| match error {
+                VerifyError::Stopped(_) => Halt::Stopped,
+                VerifyError::Fault(fault) => Halt::Failed(failed_call(&fault)),
+                VerifyError::Differs(_) => Halt::Failed(failed_otherwise(&error)),
+            })?;
+        for note in copy_notes::verified(&verified) {
+            self.note(note);
         }
-        self.bench.watch.event(Event::Phase(Phase::Verifying));
         Ok(())
     }
 
@@ -301,10 +297,6 @@ fn failed_io(call: Call, path: &Path, error: std::io::Error) -> Failed {
     failed_call(&Fault::of_io(call, path)(error))
 }
 
-fn failed_place(error: &PlaceError) -> Failed {
-    Failed { text: error.to_string(), errno: None, call: None, path: None }
-}
-
-fn failed_otherwise(error: EngineError) -> Failed {
+fn failed_otherwise(error: &dyn std::error::Error) -> Failed {
     Failed { text: error.to_string(), errno: None, call: None, path: None }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::place::Place;
 use crate::replay::engine::Copied;
 use crate::replay::policy::{Policy, Scope};
+use crate::replay::verify::Verified;
 use crate::results::{DeviceCounters, Input, Note, NoteCode};
 use crate::sys::error::shown;
 
@@ -48,11 +49,27 @@ pub(super) fn after(policy: &Policy, copied: &Copied) -> Vec<Note> {
         let text = format!("skipped: \"{}\" is a {}", shown(&skipped.path), skipped.kind);
         notes.push(Note::warning(NoteCode::SkippedEntry, text));
     }
-    for path in &copied.changed {
-        let text = format!("changed during copy: \"{}\"; these rounds are not comparable", shown(path));
-        notes.push(Note::warning(NoteCode::ChangedDuringCopy, text));
+    notes.extend(copied.changed.iter().map(|path| changed(path)));
+    notes
+}
+
+/// Seen when a copy was compared with its source.
+pub(super) fn verified(verified: &Verified) -> Vec<Note> {
+    let mut notes: Vec<Note> = verified.changed.iter().map(|path| changed(path)).collect();
+    if verified.source_allocated_bytes < verified.bytes {
+        let kept = if verified.copy_allocated_bytes < verified.bytes { "were kept" } else { "were filled" };
+        let text = format!(
+            "the source has holes ({} of {} bytes are allocated); in the copy they {kept}",
+            verified.source_allocated_bytes, verified.bytes
+        );
+        notes.push(Note::info(NoteCode::SparseSource, text));
     }
     notes
+}
+
+fn changed(path: &Path) -> Note {
+    let text = format!("changed during copy: \"{}\"; the result is not comparable", shown(path));
+    Note::warning(NoteCode::ChangedDuringCopy, text)
 }
 
 /// More was written to the disk than a copy can explain, even with data journalled.

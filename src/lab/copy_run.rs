@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::arm::Arm;
 use super::conduct::{Run, conduct};
-use super::copy::{Bench, CopyArm, NAMES, SOURCE, Verify, Workshop};
+use super::copy::{Bench, CopyArm, NAMES, SOURCE, Workshop};
 use super::plan::Plan;
 use crate::place::{Place, PlaceError};
 use crate::replay::engine::{Engine, EngineError};
@@ -16,6 +16,7 @@ use crate::replay::means::Means;
 use crate::replay::policy::Policy;
 use crate::replay::template::Template;
 use crate::replay::template::build::{BuildError, BuildSync, build};
+use crate::replay::verify::Verify;
 use crate::results::document::SCHEMA;
 use crate::results::{Document, Failed, Host, Input, Kind, Note, Tool};
 use crate::storage;
@@ -206,7 +207,7 @@ fn stage(tree: &Path, to: &Path, watch: &dyn Watch) -> Result<(), EngineError> {
 fn of_build<E>(error: BuildError) -> CopyRunError<E> {
     match error {
         BuildError::Stopped(_) => CopyRunError::Stopped,
-        error => CopyRunError::Build(error),
+        error @ BuildError::Fault(_) => CopyRunError::Build(error),
     }
 }
 

@@ -36,7 +36,12 @@ pub(super) fn paragraph(text: &str, indent: usize) -> String {
     lines.iter().fold(String::new(), |text, line| text + line + "\n")
 }
 
-/// The same, marked as a warning for those who see colour.
+/// A text beside a head that is kept as it is; further lines stand below the text.
+pub(super) fn hanging(head: &str, text: &str) -> String {
+    paragraph(&(together(head) + text), width(head))
+}
+
+/// A paragraph marked as a warning for those who see colour.
 pub(super) fn warning(text: &str) -> String {
     format!("{YELLOW}{}{YELLOW:#}\n", paragraph(text, 0).trim_end())
 }
@@ -106,10 +111,7 @@ impl Table {
             Row::Cells(_) => text + &start + "\n",
             Row::Sentence(cells, sentence) => {
                 let indent: usize = widths.iter().take(cells.len()).map(|width| width + gap).sum();
-                let hanging = paragraph(&format!("{}{sentence}", "\u{1}".repeat(indent)), indent);
-                text + &start
-                    + &" ".repeat(indent.saturating_sub(width(&start)))
-                    + hanging.trim_start_matches('\u{1}')
+                text + &hanging(&format!("{start:indent$}"), sentence)
             }
         }
     }

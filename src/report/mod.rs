@@ -19,6 +19,11 @@ pub fn wrapped(text: &str, indent: usize) -> String {
     layout::paragraph(text, indent)
 }
 
+/// A text beside a head that is kept as it is; further lines stand below the text.
+pub fn hanging(head: &str, text: &str) -> String {
+    layout::hanging(head, text)
+}
+
 /// The whole report of a copy run, as it is read back from a results file.
 pub fn terminal(document: &Document) -> String {
     format!("{}\n{}", header(document), results(document))
