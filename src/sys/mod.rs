@@ -20,6 +20,8 @@ mod running;
 pub mod tools;
 pub mod user;
 
+pub mod drive_ioctl;
+
 pub mod clock;
 pub mod host;
 pub mod random;
