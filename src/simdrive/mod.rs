@@ -2,5 +2,7 @@
 
 pub mod error;
 pub mod model;
+pub mod models;
+pub mod spec;
 
 pub use error::Error;

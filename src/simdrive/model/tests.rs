@@ -289,13 +289,13 @@ mod properties {
             Just(None),
             (any::<bool>(), 64_u64..2048, any::<bool>()).prop_map(|(volatile, size_kib, honest)| {
                 let flush = if honest { Flush::Honest } else { Flush::Ignored };
-                Some(WriteCache { volatile, size_kib, flush, ..cache() })
+                Some(WriteCache { size_kib, volatile, flush, ..cache() })
             })
         ];
         (0..3, 1_u32..8, caches).prop_map(|(kind, queue_depth, write_cache)| match kind {
             0 => disk(queue_depth, write_cache),
             1 => flash(write_cache),
-            _ => Model { write_cache, queue_depth, ..Model::zero() },
+            _ => Model { queue_depth, write_cache, ..Model::zero() },
         })
     }
 
