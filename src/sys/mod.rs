@@ -22,6 +22,8 @@ mod running;
 pub mod tools;
 pub mod user;
 
+pub mod drive_ioctl;
+
 pub mod clock;
 pub mod drive_ioctl;
 pub mod host;
