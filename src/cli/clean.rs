@@ -26,28 +26,28 @@ pub struct Args {
 /// Lists, asks on a terminal, undoes.
 pub fn run(args: &Args, color: ColorChoice) -> anyhow::Result<()> {
     let state = journal::state_directory()?;
-    let journals = journal::leftovers(&state)?;
+    let left = journal::leftovers(&state)?;
     let tables = tables();
-    if journals.is_empty() {
+    if left.journals.is_empty() && left.unreadable.is_empty() {
         output::print("nothing was left behind\n", color)?;
         return Ok(());
     }
-    for journal in &journals {
+    for journal in &left.journals {
         output::print(&listed(journal, &tables), color)?;
     }
-    if !args.yes && !asked()? {
+    if !left.journals.is_empty() && !args.yes && !asked()? {
         return Ok(());
     }
-    let mut left = Vec::new();
-    for journal in journals {
+    let mut still_there: Vec<String> = left.unreadable.iter().map(ToString::to_string).collect();
+    for journal in left.journals {
         for outcome in undo(journal, &tables)? {
             match outcome {
                 Ok(undone) => output::print(&undone, color)?,
-                Err(still_there) => left.push(still_there),
+                Err(line) => still_there.push(line),
             }
         }
     }
-    complain_of(&left)
+    complain_of(&still_there)
 }
 
 /// Undoes a run's journal at its end; what is left stays in the journal.
