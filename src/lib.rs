@@ -2,17 +2,17 @@
 //!
 //! Fourteen wings on six floors, each importing only from lower floors: see `docs/ARCHITECTURE.md`.
 
-pub mod stats;
-pub mod sys;
-pub mod results;
+pub mod cli;
+pub mod forecast;
+pub mod lab;
+pub mod place;
+pub mod powercut;
+pub mod probe;
 pub mod replay;
-pub mod storage;
+pub mod report;
+pub mod results;
 pub mod server;
 pub mod simdrive;
-pub mod forecast;
-pub mod place;
-pub mod probe;
-pub mod powercut;
-pub mod lab;
-pub mod report;
-pub mod cli;
+pub mod stats;
+pub mod storage;
+pub mod sys;

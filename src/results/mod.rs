@@ -1,1 +1,17 @@
-//! Floor 2: The vocabulary every other wing speaks (labels, samples, stacks, notes, the document) and its text form: bytes in and bytes out, no file.
+//! Floor 2: the vocabulary every other wing speaks (labels, samples, stacks, notes, the document) and its text form:
+//! bytes in and bytes out, no file. What each field means stands in `docs/RESULTS.md`.
+
+pub mod document;
+pub mod labels;
+pub mod note;
+pub mod promise;
+pub mod sample;
+pub mod stack;
+pub mod text;
+
+pub use document::{Arm, Comparison, Document, Failed, Host, Input, Kind, Place, Refused, Tool};
+pub use labels::Labels;
+pub use note::{Note, NoteCode, Severity};
+pub use promise::Promise;
+pub use sample::{DeviceCounters, Phases, Sample};
+pub use stack::{CacheView, Disk, Layer, Stack};

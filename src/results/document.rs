@@ -1,0 +1,174 @@
+//! The results document: one run, whole. Rewritten after every round, so an interrupted run keeps what it has.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Labels, Note, Promise, Sample, Stack};
+use crate::stats::{Percentiles, Summary, Verdict};
+
+/// The schema that this program writes.
+pub const SCHEMA: &str = "fsynclab.results/1";
+
+/// One run of the program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Document {
+    /// `fsynclab.results/N`; a changed meaning is a new number.
+    pub schema: String,
+    /// What was run.
+    pub kind: Kind,
+    /// The program that wrote this.
+    pub tool: Tool,
+    /// UTC, RFC 3339.
+    pub started_at: String,
+    /// The command line, passwords redacted.
+    pub argv: Vec<String>,
+    /// Every random choice follows from it.
+    pub seed: u64,
+    /// False while the run goes on and after an interrupted one.
+    pub complete: bool,
+    /// True where any place is a simulated drive.
+    pub simulated: bool,
+    /// The machine.
+    pub host: Host,
+    /// Where work happened, `p1` first.
+    pub places: Vec<Place>,
+    /// What was copied or loaded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Input>,
+    /// What was compared.
+    pub arms: Vec<Arm>,
+    /// Each further value of a label against the first.
+    pub comparisons: Vec<Comparison>,
+    /// What a reader must know.
+    pub notes: Vec<Note>,
+}
+
+/// What was run; the command's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A template copied under policies.
+    Copy,
+    /// Syncs timed and judged.
+    Probe,
+    /// Somebody's pg_test_fsync output read and judged.
+    Published,
+    /// What lies under a path.
+    Drive,
+}
+
+/// Name and version of the program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tool {
+    /// `fsynclab`.
+    pub name: String,
+    /// As in Cargo.toml.
+    pub version: String,
+}
+
+/// The machine on which a run took place.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// Kernel release.
+    pub kernel: String,
+    /// Processors online.
+    pub cpus: u32,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// Load average over one minute when the run began.
+    pub load_1m: f64,
+}
+
+/// A place, with what lies under it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// `p1`, `p2`, … in the order given.
+    pub id: String,
+    /// The directory, escaped where it is not text.
+    pub path: String,
+    /// A simulated drive.
+    pub simulated: bool,
+    /// The model of a simulated drive.
+    pub model: Option<String>,
+    /// What lies under it.
+    pub stack: Stack,
+}
+
+/// What was copied or loaded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Input {
+    /// Built-in name or path.
+    pub template: String,
+    /// Regular files.
+    pub files: u64,
+    /// Directories, the top one included.
+    pub directories: u64,
+    /// Sum of apparent sizes.
+    pub bytes: u64,
+    /// Sum of allocated sizes, where a real tree was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocated_bytes: Option<u64>,
+}
+
+/// One thing compared.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Arm {
+    /// The labels that differ between arms, joined by ` / `.
+    pub name: String,
+    /// All labels.
+    pub labels: Labels,
+    /// What a finished policy claims here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promise: Option<Promise>,
+    /// Why this arm could not be here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Refused>,
+    /// Why this arm ended early.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<Failed>,
+    /// Every trial, warm-ups included.
+    pub samples: Vec<Sample>,
+    /// Over the trials that are not ignored; null without any.
+    pub summary: Option<Summary>,
+    /// Latency of each kind of sync over all trials that are not ignored.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub latency: BTreeMap<String, Percentiles>,
+}
+
+/// Why an arm could not be at its place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    /// kebab-case.
+    pub code: String,
+    /// The sentence for the reader.
+    pub text: String,
+}
+
+/// Why an arm's rounds ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failed {
+    /// The message, as PostgreSQL words it.
+    pub text: String,
+    /// The error number, where a call failed.
+    pub errno: Option<i32>,
+    /// The call, as strace names it.
+    pub call: Option<String>,
+    /// The path, escaped where it is not text.
+    pub path: Option<String>,
+}
+
+/// Two arms that differ in one label.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Name of the arm compared with.
+    pub baseline: String,
+    /// Name of the arm.
+    pub arm: String,
+    /// Above 1: the arm is better. Absent where no round has both.
+    pub ratio: Option<f64>,
+    /// Exact 95 % interval of the ratio.
+    pub ratio_ci95: Option<[f64; 2]>,
+    /// In words.
+    pub verdict: Verdict,
+}

@@ -1,0 +1,56 @@
+//! One timed execution of an arm, as numbers.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Named parts of a trial that exclude each other, in nanoseconds; each name ends in `_ns`.
+pub type Phases = BTreeMap<String, u64>;
+
+/// What the whole disk under a place did during a trial, from `/sys/block/DISK/stat`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceCounters {
+    /// Write requests completed.
+    pub writes: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+    /// Flush requests completed (field 16; kernels from 5.5).
+    pub flushes: u64,
+}
+
+impl DeviceCounters {
+    /// What happened since an earlier reading of the same counters.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            writes: self.writes.wrapping_sub(earlier.writes),
+            bytes_written: self.bytes_written.wrapping_sub(earlier.bytes_written),
+            flushes: self.flushes.wrapping_sub(earlier.flushes),
+        }
+    }
+}
+
+/// One trial of an arm. Fields of other kinds of runs are optional and left out where they do not apply.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Counts from 1, warm-ups included.
+    pub round: u32,
+    /// Position of this trial within its round, from 1.
+    pub position: u32,
+    /// True for warm-ups: kept, never used.
+    pub ignored: bool,
+    /// From before the mkdir of the destination to the return of the last sync, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// Exclusive parts of `elapsed_ns`.
+    #[serde(default, skip_serializing_if = "Phases::is_empty")]
+    pub phases: Phases,
+    /// Calls inside the clock, counted as they were made, named as strace names them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub calls: BTreeMap<String, u64>,
+    /// Time inside the calls of each kind, in nanoseconds.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub calls_ns: BTreeMap<String, u64>,
+    /// What the disk did; absent where no whole disk is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<DeviceCounters>,
+}
