@@ -3,9 +3,11 @@
 //! processes; clock, chance, machine. Stops at facts and deeds: what is measured, and why, is the business of others.
 
 pub mod failing;
+pub mod direct;
 pub mod kernel;
 pub mod real;
 pub mod tallied;
+pub mod uring;
 
 pub mod signals;
 pub mod watch;
