@@ -65,15 +65,18 @@ pub enum Reason {
 }
 
 /// Connects to the first host and database that will do.
+///
+/// # Panics
+/// Never: a target names at least one database.
 pub fn connect(target: &Target) -> Result<Session, ServerError> {
-    let mut last = None;
-    for database in &target.databases {
+    let (last, earlier) = target.databases.split_last().expect("a target names at least one database");
+    for database in earlier {
         match connect_to(target, database) {
-            Err(error) if error.sql_state() == Some(&SqlState::INVALID_CATALOG_NAME) => last = Some(error),
+            Err(error) if error.sql_state() == Some(&SqlState::INVALID_CATALOG_NAME) => {}
             decided => return decided,
         }
     }
-    Err(last.expect("a target names at least one database"))
+    connect_to(target, last)
 }
 
 /// Connects to a database of the target's server.
@@ -106,10 +109,8 @@ pub fn connect_to(target: &Target, database: &str) -> Result<Session, ServerErro
 
 /// A server that answered with an error ends the search, unless it is only starting or stopping: so libpq does.
 fn is_final(reason: &Reason) -> bool {
-    match reason {
-        Reason::Postgres(error) => error.code().is_some_and(|code| *code != SqlState::CANNOT_CONNECT_NOW),
-        _ => false,
-    }
+    let Reason::Postgres(error) = reason else { return false };
+    error.code().is_some_and(|code| *code != SqlState::CANNOT_CONNECT_NOW)
 }
 
 type Tried<T> = Result<Result<T, Reason>, ServerError>;
@@ -168,7 +169,9 @@ fn is_refused(error: &postgres::Error) -> bool {
 
 fn is_tls(error: &postgres::Error) -> bool {
     let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
-    source.and_then(io::Error::get_ref).is_some_and(|inner| inner.is::<rustls::Error>())
+    source
+        .and_then(io::Error::get_ref)
+        .is_some_and(<dyn std::error::Error + Send + Sync>::is::<rustls::Error>)
 }
 
 fn config(target: &Target, host: &Host, database: &str) -> Config {

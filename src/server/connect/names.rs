@@ -44,15 +44,14 @@ impl<'a> Element<'a> {
     fn first(bytes: &'a [u8]) -> Option<Self> {
         let (&tag, rest) = bytes.split_first()?;
         let (&short, rest) = rest.split_first()?;
-        let (length, rest) = match short {
-            0..0x80 => (usize::from(short), rest),
-            _ => {
-                let (digits, rest) = rest.split_at_checked(usize::from(short & 0x7f))?;
-                let length = digits.iter().try_fold(0_usize, |length, digit| {
-                    length.checked_mul(256).map(|length| length | usize::from(*digit))
-                })?;
-                (length, rest)
-            }
+        let (length, rest) = if short < 0x80 {
+            (usize::from(short), rest)
+        } else {
+            let (digits, rest) = rest.split_at_checked(usize::from(short & 0x7f))?;
+            let length = digits.iter().try_fold(0_usize, |length, digit| {
+                length.checked_mul(256).map(|length| length | usize::from(*digit))
+            })?;
+            (length, rest)
         };
         let (content, rest) = rest.split_at_checked(length)?;
         Some(Self { tag, content, rest })

@@ -13,11 +13,12 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme, version,
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    SupportedProtocolVersion, version,
 };
 
 use super::names;
-use crate::server::conninfo::{CertMode, ConninfoError, SslMode, TlsWish};
+use crate::server::conninfo::{CertMode, ConninfoError, SslMode, TlsWish, Versions};
 
 /// Where OpenSSL as distributions build it keeps the authorities everybody trusts.
 const SYSTEM_ROOTS: &str = "/etc/ssl/certs/ca-certificates.crt";
@@ -25,15 +26,13 @@ const SYSTEM_ROOTS: &str = "/etc/ssl/certs/ca-certificates.crt";
 /// How to encrypt, from the files as they are now.
 pub fn configuration(wish: &TlsWish) -> Result<ClientConfig, ConninfoError> {
     let provider = Arc::new(ring::default_provider());
-    let mut versions = Vec::new();
-    if wish.tls_1_3 {
-        versions.push(&version::TLS13);
-    }
-    if wish.tls_1_2 {
-        versions.push(&version::TLS12);
-    }
+    let versions: &[&SupportedProtocolVersion] = match wish.versions {
+        Versions::Both => &[&version::TLS13, &version::TLS12],
+        Versions::Only12 => &[&version::TLS12],
+        Versions::Only13 => &[&version::TLS13],
+    };
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_protocol_versions(&versions)
+        .with_protocol_versions(versions)
         .map_err(ConninfoError::Tls)?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Verifier::new(wish, provider)?));

@@ -16,7 +16,7 @@ pub use error::ConninfoError;
 pub use files::Caution;
 pub use keywords::{KEYWORDS, Support};
 pub use text::{is_conninfo, quoted, redacted};
-pub use tls_files::{CertMode, SslMode, TlsWish};
+pub use tls_files::{CertMode, SslMode, TlsWish, Versions};
 
 use files::Wanted;
 use keywords::SESSION_VARIABLES;

@@ -102,13 +102,11 @@ impl Uri<'_> {
             };
             hosts.push(decode(host)?);
             ports.push(decode(port)?);
-            match after.strip_prefix(',') {
-                Some(next) => rest = next,
-                None => {
-                    rest = after;
-                    break;
-                }
-            }
+            let Some(next) = after.strip_prefix(',') else {
+                rest = after;
+                break;
+            };
+            rest = next;
         }
         if hosts.iter().any(|host| !host.is_empty()) {
             pairs.push(("host", hosts.join(",")));

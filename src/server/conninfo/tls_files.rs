@@ -51,10 +51,19 @@ pub struct TlsWish {
     pub certificate_mode: CertMode,
     /// Whether the server's name is sent in the clear.
     pub send_name: bool,
-    /// TLS 1.2 may be used.
-    pub tls_1_2: bool,
-    /// TLS 1.3 may be used.
-    pub tls_1_3: bool,
+    /// Which versions may be used.
+    pub versions: Versions,
+}
+
+/// Versions of TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Versions {
+    /// 1.2 and 1.3.
+    Both,
+    /// 1.2.
+    Only12,
+    /// 1.3.
+    Only13,
 }
 
 const MODES: &[(&str, SslMode)] = &[
@@ -91,6 +100,17 @@ impl TlsWish {
             let value = values.get("sslmode").unwrap_or("prefer").to_owned();
             return Err(ConninfoError::InvalidValue { name: "sslmode", value });
         }
+        let first_is_12 = values.choice("ssl_min_protocol_version", FIRST_VERSION)?;
+        let last_is_13 = values.choice("ssl_max_protocol_version", LAST_VERSION)?;
+        let versions = match (first_is_12, last_is_13) {
+            (true, true) => Versions::Both,
+            (true, false) => Versions::Only12,
+            (false, true) => Versions::Only13,
+            (false, false) => {
+                let (name, value) = ("ssl_max_protocol_version", "TLSv1.2".to_owned());
+                return Err(ConninfoError::InvalidValue { name, value });
+            }
+        };
         let revoked = path("sslcrl", "root.crl");
         Ok(Self {
             mode,
@@ -101,8 +121,7 @@ impl TlsWish {
             key: path("sslkey", "postgresql.key"),
             certificate_mode: values.choice("sslcertmode", CERT_MODES)?,
             send_name: values.choice("sslsni", &[("1", true), ("0", false)])?,
-            tls_1_2: values.choice("ssl_min_protocol_version", FIRST_VERSION)?,
-            tls_1_3: values.choice("ssl_max_protocol_version", LAST_VERSION)?,
+            versions,
         })
     }
 }
