@@ -1,12 +1,31 @@
-//! Floor 1: the only place with `unsafe`, syncs, clocks, child processes and randomness: `kernel` (the calls inside a
-//! clock), `tools` (child processes), `watch` (progress and stop), `undo` (the journal of what must be undone), `files`
-//! (atomic replacement).
-
-pub mod clock;
-pub mod drive_ioctl;
-pub mod kernel;
-pub mod real;
-
-pub mod tallied;
+//! Floor 1: the only place with `unsafe`, syncs, clocks, child processes and randomness. In groups: the calls inside a
+//! clock (`kernel`) and their decorators; progress and stop; our own files and the journal of what must be undone; child
+//! processes and commands to drives; clock, chance, machine. Stops at facts and deeds: what is measured, and why, is the business of others.
 
 pub mod failing;
+pub mod kernel;
+pub mod real;
+pub mod tallied;
+
+pub mod signals;
+pub mod watch;
+
+pub mod files;
+pub mod journal;
+mod remove;
+pub mod run_directory;
+pub mod undo;
+
+pub mod drive_ioctl;
+mod running;
+pub mod tools;
+pub mod user;
+
+pub mod clock;
+pub mod host;
+pub mod random;
+
+pub mod error;
+pub mod path_text;
+
+pub use error::SysError;
