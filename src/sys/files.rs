@@ -79,14 +79,11 @@ impl OutputFile {
             Way::Replaced { temporary } => replace(&self.path, temporary, bytes),
             Way::AtTheEnd => {
                 let at = Fault::of(Call::Openat, &self.path);
-                let file = Real
-                    .open(
-                        &text(&self.path).map_err(&at)?,
-                        OFlag::O_WRONLY | OFlag::O_TRUNC | OFlag::O_CREAT | OFlag::O_CLOEXEC,
-                        new_file(),
-                    )
-                    .map_err(at)?;
+                let flags = OFlag::O_WRONLY | OFlag::O_TRUNC | OFlag::O_CREAT | OFlag::O_CLOEXEC;
+                let file = Real.open(&text(&self.path).map_err(&at)?, flags, new_file()).map_err(at)?;
                 write_all(file.as_fd(), &self.path, bytes)?;
+                // A pipe and a terminal have no sync and say so.
+                sync_if_possible(file.as_fd()).map_err(Fault::of(Call::Fsync, &self.path))?;
                 Ok(Real.close(file).map_err(Fault::of(Call::Close, &self.path))?)
             }
         }
@@ -161,39 +158,43 @@ fn write_all(file: BorrowedFd<'_>, path: &Path, mut bytes: &[u8]) -> Result<(), 
     Ok(())
 }
 
-/// What became of a directory's sync.
+/// What became of a sync that not every file system has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DirectorySync {
-    /// Its entries are durable.
+pub enum Synced {
+    /// What was written is durable; of a directory, its entries.
     Done,
-    /// This file system syncs no directories and said so with this error: nothing is known of its entries.
+    /// There is no such sync here, said with this error: nothing is known.
     Refused(Errno),
 }
 
 /// Syncs a directory's entries.
-pub fn sync_directory(directory: &Path) -> Result<DirectorySync, SysError> {
+pub fn sync_directory(directory: &Path) -> Result<Synced, SysError> {
     let at = Fault::of(Call::Openat, directory);
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let opened = Real.open(&text(directory).map_err(&at)?, flags, Mode::empty()).map_err(at)?;
-    let synced = match Real.fsync(opened.as_fd()) {
-        Ok(()) => DirectorySync::Done,
-        // What shared folders of containers, FUSE servers and others say that have no such sync.
-        Err(errno @ (Errno::EINVAL | Errno::ENOTSUP | Errno::ENOSYS | Errno::EBADF)) => {
-            DirectorySync::Refused(errno)
-        }
-        Err(errno) => return Err(Fault::of(Call::Fsync, directory)(errno).into()),
-    };
+    let synced = sync_if_possible(opened.as_fd()).map_err(Fault::of(Call::Fsync, directory))?;
     Real.close(opened).map_err(Fault::of(Call::Close, directory))?;
     Ok(synced)
 }
 
+fn sync_if_possible(file: BorrowedFd<'_>) -> Result<Synced, Errno> {
+    match Real.fsync(file) {
+        Ok(()) => Ok(Synced::Done),
+        // What shared folders of containers, FUSE servers, pipes and others say that have no such sync.
+        Err(errno @ (Errno::EINVAL | Errno::ENOTSUP | Errno::ENOSYS | Errno::EBADF)) => {
+            Ok(Synced::Refused(errno))
+        }
+        Err(errno) => Err(errno),
+    }
+}
+
 /// Makes a directory that was not there, durable with its name in its parent.
-pub fn make_directory(directory: &Path, mode: Mode) -> Result<DirectorySync, SysError> {
+pub fn make_directory(directory: &Path, mode: Mode) -> Result<Synced, SysError> {
     let at = Fault::of(Call::Mkdir, directory);
     Real.mkdir(&text(directory).map_err(&at)?, mode).map_err(at)?;
     match sync_directory(directory)? {
-        DirectorySync::Done => sync_directory(directory_of(directory)),
-        refused @ DirectorySync::Refused(_) => Ok(refused),
+        Synced::Done => sync_directory(directory_of(directory)),
+        refused @ Synced::Refused(_) => Ok(refused),
     }
 }
 
@@ -303,6 +304,17 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_replaced_stays_as_it_was_and_no_temporary_file_is_left() {
+        let directory = tempfile::tempdir().expect("directory");
+        let path = directory.path().join("results.json");
+        let output = OutputFile::new(&path).expect("output");
+        fs::create_dir(&path).expect("in the way");
+        let error = output.keep(b"x").expect_err("in the way").to_string();
+        assert!(error.ends_with("results.json\": Is a directory"), "{error}");
+        assert_eq!(names(directory.path()), ["results.json"]);
+    }
+
+    #[test]
     fn a_temporary_file_that_a_kill_left_is_removed_once() {
         let directory = tempfile::tempdir().expect("directory");
         let output = OutputFile::new(&directory.path().join("new")).expect("output");
@@ -317,7 +329,7 @@ mod tests {
     fn a_directory_is_made_once_and_its_space_is_known() {
         let directory = tempfile::tempdir().expect("directory");
         let made = directory.path().join("made");
-        assert_eq!(make_directory(&made, Mode::S_IRWXU).expect("make"), DirectorySync::Done);
+        assert_eq!(make_directory(&made, Mode::S_IRWXU).expect("make"), Synced::Done);
         let error = make_directory(&made, Mode::S_IRWXU).expect_err("exists");
         assert!(error.to_string().ends_with("File exists"), "{error}");
         let space = space(&made).expect("space");

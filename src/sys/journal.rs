@@ -211,14 +211,23 @@ fn not_kept(error: impl Into<SysError>) -> SysError {
     }
 }
 
-/// The journals of runs that are dead, locked so that nobody else undoes the same; in the order of their age.
+/// What dead runs left.
+#[derive(Debug, Default)]
+pub struct Leftovers {
+    /// Their journals, the oldest first, each with something to be undone.
+    pub journals: Vec<Journal>,
+    /// Why others could not be read.
+    pub unreadable: Vec<SysError>,
+}
+
+/// The journals of runs that are dead, locked so that nobody else undoes the same.
 ///
 /// A state directory that is not there has none. Journals without entries, of runs that were killed before they did
 /// anything, are removed on the way.
-pub fn leftovers(state: &Path) -> Result<Vec<Journal>, SysError> {
+pub fn leftovers(state: &Path) -> Result<Leftovers, SysError> {
     let at = Fault::of_io(Call::Getdents64, state);
     let listed = match fs::read_dir(state) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Leftovers::default()),
         listed => listed.map_err(&at)?,
     };
     let mut paths = Vec::new();
@@ -230,16 +239,18 @@ pub fn leftovers(state: &Path) -> Result<Vec<Journal>, SysError> {
         }
     }
     paths.sort();
-    let mut journals = Vec::new();
+    let mut left = Leftovers::default();
     for (_, path) in paths {
-        let Some(journal) = reopen(path)? else { continue };
-        if journal.entries().is_empty() {
-            journal.close()?;
-        } else {
-            journals.push(journal);
+        match reopen(path) {
+            Ok(None) => {}
+            Ok(Some(journal)) if journal.entries().is_empty() => {
+                journal.close()?;
+            }
+            Ok(Some(journal)) => left.journals.push(journal),
+            Err(error) => left.unreadable.push(error),
         }
     }
-    Ok(journals)
+    Ok(left)
 }
 
 /// A journal whose run is dead; nothing if it lives, or if somebody else has just removed it.
@@ -327,6 +338,12 @@ mod tests {
         (directory, state, log)
     }
 
+    fn left(state: &Path) -> Vec<Journal> {
+        let left = leftovers(state).expect("leftovers");
+        assert!(left.unreadable.is_empty(), "{left:?}");
+        left.journals
+    }
+
     fn only(mut journals: Vec<Journal>) -> Journal {
         assert_eq!(journals.len(), 1);
         journals.remove(0)
@@ -350,17 +367,17 @@ mod tests {
     #[test]
     fn a_dead_runs_journal_is_found_whole_and_a_living_ones_is_not() {
         let (_directory, state, log) = scene();
-        assert!(leftovers(&state).expect("no directory, no journals").is_empty());
+        assert!(left(&state).is_empty());
         let journal = Journal::create(&state).expect("create");
         let one = journal.push(&deed(&log, "one")).expect("push");
         journal.push(&deed(&log, "two")).expect("push");
         journal.done(one).expect("done");
-        assert!(leftovers(&state).expect("leftovers").is_empty());
+        assert!(left(&state).is_empty());
         drop(journal);
 
-        let found = only(leftovers(&state).expect("leftovers"));
+        let found = only(left(&state));
         assert_eq!(found.entries()[0].describe(TABLE).expect("known"), "two");
-        assert!(leftovers(&state).expect("the finder holds it").is_empty());
+        assert!(left(&state).is_empty());
         assert_eq!(found.push(&deed(&log, "three")).expect("push"), 3);
     }
 
@@ -377,7 +394,7 @@ mod tests {
         let unknown = journal.undo_all(&[]).expect("undo").remove(0).result.expect_err("unknown");
         assert_eq!(unknown.to_string(), "could not undo \"deed\": this version does not know it");
         assert!(!journal.close().expect("close"));
-        assert_eq!(only(leftovers(&state).expect("leftovers")).entries().len(), 1);
+        assert_eq!(only(left(&state)).entries().len(), 1);
     }
 
     #[test]
@@ -393,25 +410,30 @@ mod tests {
         for length in 0..=whole.len() {
             fs::write(&path, &whole[..length]).expect("torn");
             let lines = whole[..length].split(|byte| *byte == b'\n').count() - 1;
-            let found = leftovers(&state).expect("leftovers");
-            let left = found.first().map_or(0, |journal| journal.entries().len());
-            assert_eq!(left, [0, 1, 2, 1][lines], "{length} bytes");
+            let found = left(&state);
+            let entries = found.first().map_or(0, |journal| journal.entries().len());
+            assert_eq!(entries, [0, 1, 2, 1][lines], "{length} bytes");
             if let Some(journal) = found.first() {
                 journal.push(&deed(&log, "later")).expect("what follows a torn line is whole");
             }
             drop(found);
-            assert_eq!(leftovers(&state).expect("leftovers").len(), usize::from(lines > 0));
+            assert_eq!(left(&state).len(), usize::from(lines > 0));
         }
     }
 
     #[test]
-    fn a_damaged_journal_is_told_by_its_line() {
+    fn a_damaged_journal_is_told_by_its_line_and_hides_no_other() {
         let (_directory, state, log) = scene();
         let journal = Journal::create(&state).expect("create");
         journal.push(&deed(&log, "one")).expect("push");
         files::append(&journal.file, &journal.path, b"{\"do\n").expect("damage");
         drop(journal);
-        let error = leftovers(&state).expect_err("damaged").to_string();
+        let whole = Journal::create(&state).expect("create");
+        whole.push(&deed(&log, "two")).expect("push");
+        drop(whole);
+        let left = leftovers(&state).expect("leftovers");
+        assert_eq!(left.journals[0].entries()[0].describe(TABLE).expect("known"), "two");
+        let error = left.unreadable[0].to_string();
         assert!(error.contains(".journal\", line 2: "), "{error}");
     }
 
