@@ -7,7 +7,7 @@ use anstream::ColorChoice;
 use super::output;
 use super::problem::Problem;
 use crate::sys::error::shown;
-use crate::sys::journal::{self, Journal};
+use crate::sys::journal::{self, Journal, Leftovers};
 use crate::sys::undo::{UndoKind, Undone};
 
 /// What every wing knows to undo.
@@ -26,28 +26,29 @@ pub struct Args {
 /// Lists, asks on a terminal, undoes.
 pub fn run(args: &Args, color: ColorChoice) -> anyhow::Result<()> {
     let state = journal::state_directory()?;
-    let left = journal::leftovers(&state)?;
+    let Leftovers { journals, unreadable } = journal::leftovers(&state)?;
     let tables = tables();
-    if left.journals.is_empty() && left.unreadable.is_empty() {
+    let mut left: Vec<String> = unreadable.iter().map(ToString::to_string).collect();
+    if journals.is_empty() {
+        complain_of(&left)?;
         output::print("nothing was left behind\n", color)?;
         return Ok(());
     }
-    for journal in &left.journals {
+    for journal in &journals {
         output::print(&listed(journal, &tables), color)?;
     }
-    if !left.journals.is_empty() && !args.yes && !asked()? {
-        return Ok(());
+    if !args.yes && !asked()? {
+        return Err(Problem::failed("nothing was undone").into());
     }
-    let mut still_there: Vec<String> = left.unreadable.iter().map(ToString::to_string).collect();
-    for journal in left.journals {
+    for journal in journals {
         for outcome in undo(journal, &tables)? {
             match outcome {
                 Ok(undone) => output::print(&undone, color)?,
-                Err(line) => still_there.push(line),
+                Err(still_there) => left.push(still_there),
             }
         }
     }
-    complain_of(&still_there)
+    complain_of(&left)
 }
 
 /// Undoes a run's journal at its end; what is left stays in the journal.
