@@ -50,7 +50,7 @@ impl fmt::Display for Hazard {
             Self::Cluster { data_directory } => {
                 write!(f, "the cluster in \"{}\" is running on it", shown(data_directory))
             }
-            Self::WasOff { disk } => write!(f, "the write cache of {disk} was found off"),
+            Self::WasOff { disk } => write!(f, "that of {disk} was found off"),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::results::{Disk, Note, NoteCode, Stack};
 
 /// File systems that keep everything in memory.
-const IN_MEMORY: [&str; 4] = ["tmpfs", "ramfs", "devtmpfs", "hugetlbfs"];
+const IN_MEMORY: [&str; 5] = ["tmpfs", "ramfs", "rootfs", "devtmpfs", "hugetlbfs"];
 /// Block devices that keep everything in memory.
 const MEMORY_DISKS: [&str; 2] = ["zram", "ram"];
 /// Parts of the names of libraries known to swallow syncs when preloaded.
@@ -104,7 +104,7 @@ pub fn notes(stack: &Stack) -> Vec<Note> {
     let mut notes = Vec::new();
     let mut warn = |code, text: String| notes.push(Note::warning(code, text));
     if in_memory(stack) {
-        warn(NoteCode::MemoryFileSystem, format!("{}: nothing is durable here", weakest(stack)));
+        warn(NoteCode::MemoryFileSystem, weakest(stack));
     }
     if overlay_volatile(stack) {
         warn(NoteCode::OverlayVolatile, "the overlay is mounted volatile: it omits every sync".to_owned());
