@@ -85,3 +85,30 @@ pub fn hazards(path: &Path, stack: &Stack, root: &Root) -> Result<Vec<Hazard>, E
     }
     Ok(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::stack;
+
+    fn found(tree: &str, path: &str) -> Vec<String> {
+        let root = Root::captured(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/stacks").join(tree));
+        let stack = stack(Path::new(path), &root).expect("a stack");
+        let hazards = hazards(Path::new(path), &stack, &root).expect("hazards");
+        hazards.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn the_root_disk_and_other_file_systems_of_a_disk_are_hazards_and_the_place_itself_is_not() {
+        assert_eq!(found("sata", "/var/lib/postgresql"), ["sda carries the root file system"]);
+        assert_eq!(found("md", "/srv/pg"), [""; 0]);
+        assert_eq!(found("overlay", "/work"), ["vdb also carries the file system on \"/var/lib/up per\""]);
+        let below = found("loop-on-btrfs", "/mnt/image");
+        assert_eq!(below, ["vda carries the root file system"]);
+        let beside = found("loop-on-btrfs", "/home");
+        assert_eq!(
+            beside,
+            ["vda carries the root file system", "vda also carries the file system on \"/mnt/image\""]
+        );
+    }
+}
