@@ -3,10 +3,12 @@
 //! processes and commands to drives; clock, chance, machine. Stops at facts and deeds: what is measured, and why, is the
 //! business of others.
 
+pub mod direct;
 pub mod failing;
 pub mod kernel;
 pub mod real;
 pub mod tallied;
+pub mod uring;
 
 pub mod signals;
 pub mod watch;
