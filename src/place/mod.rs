@@ -57,7 +57,7 @@ impl Place {
             return Err(PlaceError::Claimed(claimed));
         }
         let root = Root::live();
-        let stack = storage::stack(directory, &root)?;
+        let stack = storage::survey(directory)?;
         let neighbours = clusters::neighbours(directory, &stack, &root)?;
         Ok(Self { id: id.to_owned(), directory: directory.to_owned(), model: None, stack, neighbours })
     }
