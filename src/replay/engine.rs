@@ -293,5 +293,4 @@ fn fault(call: Call, path: &PathBuffer, errno: Errno) -> EngineError {
 }
 
 #[cfg(test)]
-#[path = "engine/tests.rs"]
 mod tests;

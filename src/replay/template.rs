@@ -290,5 +290,4 @@ fn few_large(segments: u32) -> Shape {
 }
 
 #[cfg(test)]
-#[path = "template/tests.rs"]
 mod tests;
