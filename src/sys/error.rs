@@ -2,8 +2,13 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::errno::Errno;
 
 use super::kernel::Fault;
+use super::tools::End;
+use super::watch::Stop;
 
 /// Why something this wing was asked for did not happen.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +68,45 @@ pub enum SysError {
         /// Why.
         source: io::Error,
     },
+    /// A program could not be started.
+    #[error("could not execute \"{}\": {}", shown(.program), .errno.desc())]
+    Execute {
+        /// As it was asked for.
+        program: PathBuf,
+        /// Why.
+        errno: Errno,
+    },
+    /// A program ended with another status than 0, or by a signal.
+    #[error("\"{}\" {end}{}", shown(.program), after(.stderr))]
+    Failed {
+        /// As it was asked for.
+        program: PathBuf,
+        /// How.
+        end: End,
+        /// The last lines it wrote to stderr.
+        stderr: String,
+    },
+    /// A program did not end in time and was killed.
+    #[error("\"{}\" did not end within {} s{}", shown(.program), .limit.as_secs_f64(), after(.stderr))]
+    Overdue {
+        /// As it was asked for.
+        program: PathBuf,
+        /// The time it had.
+        limit: Duration,
+        /// The last lines it wrote to stderr.
+        stderr: String,
+    },
+    /// A program was killed because the run was asked to stop.
+    #[error("\"{}\" was stopped: {stop}", shown(.program))]
+    Stopped {
+        /// As it was asked for.
+        program: PathBuf,
+        /// Who asked.
+        stop: Stop,
+    },
+    /// The system has no such user.
+    #[error("user \"{0}\" does not exist")]
+    NoSuchUser(String),
 }
 
 impl SysError {
@@ -73,6 +117,7 @@ impl SysError {
                 Some("set FSYNCLAB_STATE_DIR to a directory that can be written")
             }
             Self::Foreign { .. } => Some("move it elsewhere and run fsynclab clean"),
+            Self::Execute { errno: Errno::ENOENT, .. } => Some("install it or add its directory to PATH"),
             _ => None,
         }
     }
@@ -92,6 +137,10 @@ pub fn shown(path: &Path) -> String {
         text.push_str(&chunk.invalid().escape_ascii().to_string());
     }
     text
+}
+
+fn after(stderr: &str) -> String {
+    if stderr.is_empty() { String::new() } else { format!(": {stderr}") }
 }
 
 #[cfg(test)]
