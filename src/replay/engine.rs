@@ -25,6 +25,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use super::means::Means;
 use super::policy::{Axes, Every, Hint, Policy, Scope, SyncWhen, Via};
 use crate::results::{Phases, Promise};
+use crate::sys::error::reason;
 use crate::sys::kernel::{Call, Fault, Kernel};
 use crate::sys::uring::Ring;
 use crate::sys::watch::{Event, Phase, Stop, Watch};
@@ -72,7 +73,7 @@ pub enum EngineError {
     #[error("stopped: {0}")]
     Stopped(Stop),
     /// The threads or the ring of the policy cannot be had.
-    #[error("could not prepare {jobs} syncs at the same time: {}", .errno.desc())]
+    #[error("could not prepare {jobs} syncs at the same time: {}", reason(*.errno))]
     Jobs {
         /// How many.
         jobs: u32,

@@ -145,7 +145,7 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
             })?;
         }
         let order = files.order(axes.order);
-        self.sync_all(Work { names: &files, open: None }, &order)
+        self.sync_work(Work { names: &files, open: None }, &order)
     }
 
     /// Keeps a copy open until the pass, or until the hand is full.
@@ -189,7 +189,7 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
         }
         self.clock.enter(Part::SyncFiles);
         let order = held.sorted.order(axes.order);
-        self.sync_all(Work { names: &held.sorted, open: Some(&held.files) }, &order)?;
+        self.sync_work(Work { names: &held.sorted, open: Some(&held.files) }, &order)?;
         for (position, file) in held.files.drain(..).enumerate() {
             self.calls.close(file, held.sorted.name(position))?;
         }
@@ -199,7 +199,7 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
         Ok(())
     }
 
-    fn sync_all(&mut self, work: Work<'_>, order: &[usize]) -> Result<(), EngineError> {
+    fn sync_work(&mut self, work: Work<'_>, order: &[usize]) -> Result<(), EngineError> {
         let in_flight = (self.axes().jobs as usize).min(self.tools.means.descriptors);
         match (&mut self.tools.ring, &self.tools.pool) {
             (Some(ring), _) => together::by_ring(self.calls, ring, in_flight, work, order, self.watch),
