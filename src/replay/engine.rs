@@ -251,7 +251,7 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
         match axes.sync {
             SyncWhen::After => self.sync_pass(group.clone())?,
             SyncWhen::Syncfs => self.sync_file_system()?,
-            SyncWhen::Dummy => self.sync_dummy()?,
+            SyncWhen::Dummy => self.sync_dummy(group.start)?,
             SyncWhen::Never | SyncWhen::Each | SyncWhen::Held => {}
         }
         self.sync_directories(group)?;

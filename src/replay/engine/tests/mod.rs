@@ -66,10 +66,6 @@ impl Bench {
         if self.copy().exists() {
             fs::remove_dir_all(self.copy()).expect("an earlier copy");
         }
-        let dummy = self.top.path().join("copy.dummy");
-        if dummy.exists() {
-            fs::remove_file(dummy).expect("an earlier dummy");
-        }
         let mut engine = Engine::new(kernel, &policy, means)?;
         engine.replay(&self.source(), &self.copy(), watch, observer)
     }

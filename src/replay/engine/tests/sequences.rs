@@ -112,7 +112,7 @@ fn frame(policy: &str) -> &'static str {
         }
         "git-batch" => {
             "mkdir D 700, opendir S, dents S, rdonly S/f, rdwr+creat D/f, {}, close D/f, close S/f, dents S, \
-             close S, rdwr+creat D.dummy, fsync D.dummy, close D.dummy, unlink D.dummy"
+             close S, rdwr+creat D/.fsynclab-dummy, fsync D/.fsynclab-dummy, close D/.fsynclab-dummy, unlink D/.fsynclab-dummy"
         }
         "syncfs" => {
             "mkdir D 700, opendir S, dents S, rdonly S/f, rdwr+creat D/f, {}, close D/f, close S/f, dents S, \
@@ -177,7 +177,7 @@ fn group_access_and_other_opens_follow_from_the_axes() {
         ("uring+sync=held", "close S, ring, close D/f, rdonly D"),
         ("immediate+order=size", "dents S, lstat S/f, dents S, rdonly S/f, rdwr+creat D/f, rw 5"),
         ("deferred+order=size", "opendir D, dents D, lstat D/f, dents D, close D, rdwr D/f, fsync D/f"),
-        ("git-batch+call=fdatasync", "fdatasync D.dummy"),
+        ("git-batch+call=fdatasync", "fdatasync D/.fsynclab-dummy"),
         ("pg-15+dirs=own+parent", "fsync D, close D, rdonly P, fsync P, close P"),
     ] {
         bench.replay(&recorder, policy).expect(policy);
