@@ -150,6 +150,21 @@ fn of_several_requests_the_arm_takes_the_one_it_reaches_first() {
 }
 
 #[test]
+fn a_far_request_is_not_passed_over_for_ever() {
+    let mut session = Session::new(&disk(2, None));
+    session.write(0, 1000);
+    session.submit(Operation::Write, 0, 1000);
+    session.submit(Operation::Write, SIZE_BYTES / 2, 1000);
+    let mut completions = Vec::new();
+    while completions.iter().all(|completion: &Completion| completion.id != 2) {
+        session.drive.advance(session.now_ns, &mut completions);
+        session.now_ns += 100 * US;
+        session.submit(Operation::Write, session.next_id * 50_000 % 1_000_000, 1000);
+        assert!(session.now_ns < 1000 * MS, "never served");
+    }
+}
+
+#[test]
 fn bytes_read_in_a_row_do_not_wait() {
     let mut session = Session::new(&disk(1, None));
     session.time(Operation::Read, 0, 100_000);
