@@ -103,7 +103,7 @@ fn entries() -> impl Strategy<Value = Vec<Owned>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
     fn a_log_is_read_as_it_was_written(entries in entries()) {
