@@ -230,6 +230,14 @@ fn a_write_without_room_waits_for_the_disk() {
 }
 
 #[test]
+fn a_look_ahead_of_an_arrival_does_not_delay_it() {
+    let mut session = Session::new(&flash(None));
+    session.drive.advance(MS, &mut Vec::new());
+    // Command, bus, programming, commit.
+    assert_eq!(session.write(0, 4000), (10 + 4 + 100 + 30) * US);
+}
+
+#[test]
 fn a_flush_with_the_cache_off_costs_a_command() {
     let mut session = Session::new(&disk(1, None));
     session.write(0, 1000);
