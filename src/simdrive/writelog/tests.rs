@@ -181,6 +181,18 @@ fn damage_before_the_last_entry_is_an_error_and_says_where() {
 }
 
 #[test]
+fn an_entry_taken_out_whole_is_found() {
+    let mark = |text: &str| Owned::Mark(0, text.to_owned());
+    let (whole, without) = (written(&[mark("one"), mark("two")]), written(&[mark("one")]));
+    let mut bytes = without[..without.len() - 7].to_vec();
+    bytes.extend(&whole[whole.len() - 7..]);
+    assert_eq!(
+        read(&bytes).1.expect_err("an entry is missing").to_string(),
+        "write log is damaged at byte 47"
+    );
+}
+
+#[test]
 fn a_write_that_is_too_large_is_refused() {
     let data = vec![0; usize::try_from(MOST_DATA_BYTES).expect("64 bits") + 1];
     let request =
