@@ -91,7 +91,7 @@ fn keep(args: &Args, document: &Document) -> anyhow::Result<()> {
 }
 
 fn document(path: &Path) -> anyhow::Result<Document> {
-    let stack = storage::survey(path)?;
+    let stack = storage::survey(path).map_err(failed)?;
     let facts = host_facts();
     let notes = storage::notes(&stack);
     let path = shown(path);
@@ -124,11 +124,11 @@ fn document(path: &Path) -> anyhow::Result<Document> {
 
 fn switch(args: &Args, to: Cache, color: ColorChoice) -> anyhow::Result<ExitCode> {
     let signals = Signals::install()?;
-    let stack = storage::survey(&args.path)?;
+    let stack = storage::survey(&args.path).map_err(failed)?;
     let care = if args.force {
         Care::Force
     } else {
-        Care::Heed(storage::hazards(&args.path, &stack, &Root::live())?)
+        Care::Heed(storage::hazards(&args.path, &stack, &Root::live()).map_err(failed)?)
     };
     let journal = Journal::create(&journal::state_directory()?)?;
     let switched = storage::write_cache(&stack, to, care, &journal, &Attached);
@@ -251,12 +251,16 @@ fn changed(disk: &Switched) -> String {
 fn refused(error: &SwitchError) -> Problem {
     let message = error.to_string();
     let problem = match error {
-        SwitchError::AndBack { .. } | SwitchError::Gone { .. } | SwitchError::Journal(_) => {
-            Problem::failed(message)
-        }
+        SwitchError::AndBack { .. } | SwitchError::Journal(_) => Problem::failed(message),
         _ => Problem::refused(message),
     };
     problem.hint(error.hint())
+}
+
+/// The message of an error, which names its cause itself.
+#[expect(clippy::needless_pass_by_value, reason = "the shape that map_err takes")]
+fn failed(error: storage::Error) -> Problem {
+    Problem::failed(error.to_string())
 }
 
 /// On stderr: what was done is no result.
