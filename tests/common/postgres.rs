@@ -1,5 +1,4 @@
 //! The servers that tests/servers installs, and a journal for what a test makes.
-#![expect(dead_code, reason = "every test binary includes this and uses its part")]
 
 use std::path::{Path, PathBuf};
 
@@ -34,7 +33,8 @@ impl Bench {
     pub fn new(name: &str) -> Self {
         let place = super::common::scratch(name);
         // The cluster's user must get through.
-        std::fs::set_permissions(place.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("mode");
+        std::fs::set_permissions(place.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .expect("mode");
         let state = super::common::scratch(name);
         let journal = Journal::create(state.path()).expect("journal");
         Self { place, state, journal }
@@ -47,7 +47,8 @@ impl Bench {
 
     /// A running cluster of a version.
     pub fn cluster(&self, major: u32, settings: &[&str]) -> Cluster {
-        let settings: Vec<Setting> = settings.iter().map(|text| Setting::parse(text).expect("setting")).collect();
+        let settings: Vec<Setting> =
+            settings.iter().map(|text| Setting::parse(text).expect("setting")).collect();
         let binaries = self.binaries(&directory(major).to_string_lossy());
         Cluster::make(self.place.path(), &binaries, &settings, &self.journal, &Quiet)
             .unwrap_or_else(|error| panic!("cluster of {major}: {error}: {:?}", error.hint()))
