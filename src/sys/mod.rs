@@ -1,11 +1,14 @@
 //! Floor 1: the only place with `unsafe`, syncs, clocks, child processes and randomness. In groups: the calls inside a
 //! clock (`kernel`) and their decorators; progress and stop; our own files and the journal of what must be undone; child
-//! processes; clock, chance, machine. Stops at facts and deeds: what is measured, and why, is the business of others.
+//! processes and commands to drives; clock, chance, machine. Stops at facts and deeds: what is measured, and why, is the
+//! business of others.
 
+pub mod direct;
 pub mod failing;
 pub mod kernel;
 pub mod real;
 pub mod tallied;
+pub mod uring;
 
 pub mod signals;
 pub mod watch;
@@ -19,6 +22,8 @@ pub mod undo;
 mod running;
 pub mod tools;
 pub mod user;
+
+pub mod drive_ioctl;
 
 pub mod clock;
 pub mod host;
