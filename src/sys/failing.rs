@@ -15,6 +15,7 @@ use nix::sys::uio;
 use nix::unistd::{Whence, lseek};
 
 use super::kernel::{Call, Kernel, RangeFlags};
+use super::uring::Ring;
 
 /// What happens to a call that is struck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -271,6 +272,10 @@ impl<K: Kernel> Kernel for Failing<K> {
 
     fn rmdir(&self, path: &CStr) -> Result<(), Errno> {
         self.unless_struck(Call::Rmdir, |kernel| kernel.rmdir(path))
+    }
+
+    fn enter_ring(&self, ring: &mut Ring) -> Result<(), Errno> {
+        self.unless_struck(Call::IoUringEnter, |kernel| kernel.enter_ring(ring))
     }
 }
 

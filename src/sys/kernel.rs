@@ -11,6 +11,8 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::stat::{FileStat, Mode};
 
+use super::uring::Ring;
+
 /// A system call, named as strace names it on x86-64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(usize)]
@@ -238,4 +240,6 @@ pub trait Kernel: Sync {
     fn unlink(&self, path: &CStr) -> Result<(), Errno>;
     /// rmdir(2).
     fn rmdir(&self, path: &CStr) -> Result<(), Errno>;
+    /// io_uring_enter(2): submits the syncs that were pushed and waits until one is completed.
+    fn enter_ring(&self, ring: &mut Ring) -> Result<(), Errno>;
 }

@@ -2,10 +2,12 @@
 //! clock (`kernel`) and their decorators; progress and stop; our own files and the journal of what must be undone; child
 //! processes; clock, chance, machine. Stops at facts and deeds: what is measured, and why, is the business of others.
 
+pub mod direct;
 pub mod failing;
 pub mod kernel;
 pub mod real;
 pub mod tallied;
+pub mod uring;
 
 pub mod signals;
 pub mod watch;
@@ -23,6 +25,7 @@ pub mod user;
 pub mod drive_ioctl;
 
 pub mod clock;
+pub mod drive_ioctl;
 pub mod host;
 pub mod random;
 

@@ -14,6 +14,7 @@ use nix::sys::stat::{FileStat, Mode};
 
 use super::clock::now_ns;
 use super::kernel::{Call, Kernel, RangeFlags};
+use super::uring::Ring;
 
 /// Calls whose latency is kept in a histogram.
 pub const SYNCS: [Call; 4] = [Call::Fsync, Call::Fdatasync, Call::Syncfs, Call::SyncFileRange];
@@ -228,6 +229,10 @@ impl<K: Kernel> Kernel for Tallied<K> {
 
     fn rmdir(&self, path: &CStr) -> Result<(), Errno> {
         self.timed(Call::Rmdir, |kernel| kernel.rmdir(path))
+    }
+
+    fn enter_ring(&self, ring: &mut Ring) -> Result<(), Errno> {
+        self.timed(Call::IoUringEnter, |kernel| kernel.enter_ring(ring))
     }
 }
 

@@ -1,0 +1,74 @@
+//! Why a command ends other than well: an exit status, a message in PostgreSQL's manner, a hint where there is one.
+
+use std::fmt;
+
+/// Exit statuses beside 0, and beside 128+n for a run ended by signal n.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// An arm or the run failed, or not everything could be undone.
+    Failed = 1,
+    /// Wrong usage: an unknown policy, model or axis included.
+    Usage = 2,
+    /// Nothing could be measured here, or it was refused for safety.
+    Refused = 3,
+}
+
+/// A message and the status it ends with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    status: Status,
+    message: String,
+    hint: Option<String>,
+}
+
+impl Problem {
+    /// Wrong usage.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { status: Status::Usage, message: message.into(), hint: None }
+    }
+
+    /// Nothing can be done here, or it is not safe.
+    pub fn refused(message: impl Into<String>) -> Self {
+        Self { status: Status::Refused, message: message.into(), hint: None }
+    }
+
+    /// Something failed.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self { status: Status::Failed, message: message.into(), hint: None }
+    }
+
+    /// The same with what the user can do about it.
+    #[must_use]
+    pub fn hint(mut self, hint: Option<impl Into<String>>) -> Self {
+        self.hint = hint.map(Into::into);
+        self
+    }
+
+    /// The exit status.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.status == Status::Refused { "refused" } else { "error" };
+        write!(f, "{kind}: {}", self.message)?;
+        self.hint.as_ref().map_or(Ok(()), |hint| write!(f, "\nhint: {hint}"))
+    }
+}
+
+impl std::error::Error for Problem {}
+
+/// The status of any error: what is no [`Problem`] is a failure.
+pub fn status_of(error: &anyhow::Error) -> Status {
+    error.downcast_ref().map_or(Status::Failed, Problem::status)
+}
+
+/// What is printed of any error, its causes included.
+pub fn message_of(error: &anyhow::Error) -> String {
+    match error.downcast_ref::<Problem>() {
+        Some(problem) => problem.to_string(),
+        None => format!("error: {error:#}"),
+    }
+}
