@@ -113,7 +113,7 @@ pub enum DriveView {
     Absent,
 }
 
-/// What stands between the kernel and the medium.
+/// What stands between the kernel and the medium. A simulated drive counts as what its model is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attachment {
     /// A drive on SATA, SAS or `NVMe`.
@@ -292,6 +292,11 @@ fn with_flushes(facts: &Facts, flushes_per_op: f64) -> (Code, Vec<Reason>) {
     let Some(ops_per_sec) = facts.overwrite_ops_per_sec else {
         return (Code::CannotTell, vec![Reason::Turns(Turns::NotMeasured)]);
     };
+    let mut left_out = swallowed(facts);
+    if !left_out.is_empty() {
+        left_out.push(Reason::Asked(Asked::FlushesOfOthers { flushes_per_op }));
+        return (Code::CannotTell, left_out);
+    }
     let sent = Reason::Asked(Asked::FlushesSent { flushes_per_op });
     let quiet = matches!(facts.drive_view, Some(DriveView::Off | DriveView::Absent));
     if turns(facts) {

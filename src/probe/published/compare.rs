@@ -133,6 +133,9 @@ fn same_calls(a: &Set, b: &Set) -> bool {
 /// The rates of a line that means the same in both sets.
 fn alike(row: &Row, a: &Set, b: &Set, same_size: bool, direct_io_differs: bool) -> Option<Finding> {
     let (block, method) = (row.block, row.method);
+    if (block, method) == (Block::One8, Method::Sync(a.flushing_sync())) {
+        return None; // said as `Flushing`
+    }
     let same_platform = same_calls(a, b);
     let comparable = match block {
         // Whatever the line is called, it flushes on the one and not on the other.

@@ -15,8 +15,6 @@ const MOST_SETS: usize = 10_000;
 const MOST_UNREAD: usize = 1000;
 /// So many bytes of an unread line are kept.
 const KEPT_CHARS: usize = 120;
-/// A note in parentheses goes over at most so many further lines.
-const NOTE_LINES: u8 = 3;
 /// A line is wrapped over at most so many further lines.
 const WRAPS: u8 = 3;
 
@@ -50,7 +48,6 @@ struct Reader {
     reading: Reading,
     run: Run,
     held: Option<Held>,
-    note_lines: u8,
 }
 
 /// The run being read.
@@ -115,7 +112,7 @@ impl Reader {
             if mentions_units(&text) {
                 self.cannot_read(line.number, &text, UnreadReason::TooLong);
             }
-        } else if !self.takes_header(line.number, &text) && !self.skips_note(&text) {
+        } else if !self.takes_header(line.number, &text) {
             self.take_row(line.number, text);
         }
     }
@@ -146,26 +143,6 @@ impl Reader {
             return false;
         }
         self.run.reach(line);
-        true
-    }
-
-    /// Notes in parentheses, over several lines; method names begin some of those.
-    fn skips_note(&mut self, text: &str) -> bool {
-        let text = text.trim();
-        let opens = text.starts_with(['(', '（']);
-        if !opens && self.note_lines == 0 {
-            return false;
-        }
-        if !opens && is_row(text) {
-            self.note_lines = 0;
-            return false;
-        }
-        let closed = text.contains([')', '）']) && !text.ends_with("()");
-        self.note_lines = match (closed, opens) {
-            (true, _) => 0,
-            (false, true) => NOTE_LINES,
-            (false, false) => self.note_lines - 1,
-        };
         true
     }
 
@@ -291,10 +268,6 @@ impl Reader {
 /// A label, also behind the mark of a list.
 fn labelled(text: &str) -> Option<(Method, &str)> {
     layout::label(text).or_else(|| layout::label(text.trim_start().strip_prefix(['-', '*', '•', '#'])?))
-}
-
-fn is_row(text: &str) -> bool {
-    labelled(text).is_some_and(|(_, rest)| matches!(Tail::of(rest, false), Tail::Figures { .. }))
 }
 
 fn mentions_units(text: &str) -> bool {

@@ -140,6 +140,26 @@ fn the_precise_column_counts() {
 }
 
 #[test]
+fn blocks_without_a_known_heading_are_told_by_position() {
+    let row = |method: &str| format!("        {method}      100.000 ops/sec   10000 usecs/op\n");
+    let keys = |text: &str| -> Vec<Vec<String>> {
+        let key = |row: &Row| format!("{} {}", row.block, row.method);
+        read(text.as_bytes()).sets.iter().map(|set| set.rows.iter().map(key).collect()).collect()
+    };
+    let (fdatasync, open_sync) = (row("fdatasync"), row("open_sync"));
+    let heading = "Jämför 8kB:\n";
+    let cases = [
+        (format!("{fdatasync}{open_sync}"), vec![vec!["one8 fdatasync", "one8 open_sync"]]),
+        (format!("{heading}{fdatasync}{heading}{open_sync}"), vec![vec!["one8 fdatasync", "two8 open_sync"]]),
+        (format!("{open_sync}{fdatasync}"), vec![vec!["one8 open_sync", "two8 fdatasync"]]),
+        (fdatasync.repeat(3), vec![vec!["one8 fdatasync", "two8 fdatasync"], vec!["one8 fdatasync"]]),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(keys(&text), expected, "{text}");
+    }
+}
+
+#[test]
 fn nothing_is_read_out_of_nothing() {
     let binary: Vec<u8> = (0..=255).cycle().take(100_000).collect();
     for bytes in [&b""[..], b"\n\n", b"fsync", b"hello 5 worlds", &binary, &[0xff, 0xfe], &[0xff; 9000]] {

@@ -175,8 +175,8 @@ pub fn instabilities(rates: &Rates) -> Vec<Instability> {
 
 /// Chooses among the methods that were measured and are `durable` here.
 ///
-/// A commit writes one block or several, so a method's cost is that of one write and of two, where both
-/// were measured for all. It must save more than 5 % to be named.
+/// A commit writes one block or several, so a method's cost is that of one write and of two; where two were
+/// not measured, the `open_*` methods pay for two syncs and the others for one. More than 5 % must be saved.
 pub fn recommend(rates: &Rates, durable: &[SyncMethod]) -> Recommendation {
     let candidates: Vec<SyncMethod> =
         durable.iter().copied().filter(|method| rates.of_one(*method).is_some()).collect();
@@ -189,10 +189,10 @@ pub fn recommend(rates: &Rates, durable: &[SyncMethod]) -> Recommendation {
     if !unstable.is_empty() {
         return Recommendation::Unstable(unstable);
     }
-    let with_two = candidates.iter().all(|method| rates.of_two(*method).is_some());
-    let cost = |method: SyncMethod| -> f64 {
-        let second = if with_two { rates.of_two(method) } else { None };
-        rates.of_one(method).map_or(f64::INFINITY, |one| 1.0 / one) + second.map_or(0.0, |two| 1.0 / two)
+    let cost = |method: SyncMethod| {
+        let one = rates.of_one(method).map_or(f64::INFINITY, |one| 1.0 / one);
+        let two_syncs = if method.is_open() { 2.0 * one } else { one };
+        one + rates.of_two(method).map_or(two_syncs, |two| 1.0 / two)
     };
     let mut by_cost = candidates;
     by_cost.sort_by(|a, b| cost(*a).total_cmp(&cost(*b)));

@@ -170,6 +170,11 @@ fn without_a_flush_the_cause_is_told() {
             Code::NotAsked,
         ),
         ("eatmydata", with(silent.clone(), |f| f.left_out_by.push(LeftOutBy::PreloadShim)), Code::NotAsked),
+        (
+            "nobarrier beside a busy neighbour",
+            with(virtio(), |f| f.left_out_by.push(LeftOutBy::BarriersOff)),
+            Code::CannotTell,
+        ),
         ("no cause known", silent.clone(), Code::NotAsked),
         ("FUA", with(silent.clone(), |f| f.fua = true), Code::CannotTell),
         (
@@ -249,7 +254,7 @@ fn rates(one: &[(SyncMethod, f64)], two: &[(SyncMethod, f64)]) -> Rates {
 fn a_method_is_named_when_it_is_clearly_better() {
     use SyncMethod::{Fdatasync, Fsync, FsyncWritethrough, OpenDatasync, OpenSync};
     let all = &DURABLE_ON_LINUX;
-    let cases: [(&str, Rates, &[SyncMethod], Recommendation); 8] = [
+    let cases: [(&str, Rates, &[SyncMethod], Recommendation); 9] = [
         (
             "clearly faster",
             rates(&[(OpenDatasync, 2000.0), (Fdatasync, 1000.0)], &[]),
@@ -268,6 +273,12 @@ fn a_method_is_named_when_it_is_clearly_better() {
                 &[(OpenDatasync, 1100.0), (Fdatasync, 1000.0)],
                 &[(OpenDatasync, 550.0), (Fdatasync, 990.0)],
             ),
+            all,
+            Recommendation::KeepDefault,
+        ),
+        (
+            "two not measured, but sure to cost two syncs",
+            rates(&[(OpenDatasync, 1100.0), (Fdatasync, 1000.0)], &[]),
             all,
             Recommendation::KeepDefault,
         ),

@@ -28,6 +28,8 @@ pub enum Asked {
     NoFlush { flushes_per_op: f64 },
     /// Flushes were counted.
     FlushesSent { flushes_per_op: f64 },
+    /// Flushes were counted although ours are left out.
+    FlushesOfOthers { flushes_per_op: f64 },
     /// The flush counter cannot be read.
     FlushesNotCounted,
     /// FUA writes may have done it, uncounted.
@@ -74,6 +76,12 @@ impl fmt::Display for Asked {
             }
             Self::FlushesSent { flushes_per_op } => {
                 write!(f, "the flushes were sent: {flushes_per_op:.2} per sync")
+            }
+            Self::FlushesOfOthers { flushes_per_op } => {
+                write!(
+                    f,
+                    "{flushes_per_op:.2} device flushes per sync were counted all the same; they may be others'"
+                )
             }
             Self::FlushesNotCounted => write!(f, "no flush counter of the device can be read"),
             Self::FuaIsNotCounted => {

@@ -55,7 +55,7 @@ impl fmt::Display for Table {
             ),
             Self::TooFastForAPlatter { ops_per_sec } => write!(
                 f,
-                "{} syncs/s: no platter turns more than {FASTEST_TURNS_PER_SEC} times a second, so this is flash, a controller's memory, or a disk that answers from its cache; the text does not say which, and only a power cut can tell",
+                "{} syncs/s: no platter turns more than {FASTEST_TURNS_PER_SEC} times a second, so this is flash, a controller's memory, several disks, or one that answers from its cache; the text does not say which, and only a power cut can tell",
                 figure(*ops_per_sec)
             ),
             Self::FlashOnlyAPowerCutCanTell { ops_per_sec } => write!(
