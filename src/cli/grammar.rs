@@ -24,17 +24,18 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 /// The order of arms within a round.
 pub fn order(text: &str) -> Result<Order, String> {
     let found = Order::ALL.iter().find(|(name, _)| *name == text);
-    found.map(|(_, order)| *order).ok_or_else(|| {
-        format!("one of {}", Order::ALL.map(|(name, _)| name).join(", "))
-    })
+    found
+        .map(|(_, order)| *order)
+        .ok_or_else(|| format!("one of {}", Order::ALL.map(|(name, _)| name).join(", ")))
 }
 
 /// The policies named in every `--policy`, in the order given, none twice.
 pub fn policies(given: &[String]) -> Result<Vec<Policy>, Problem> {
     let mut policies: Vec<Policy> = Vec::new();
     for text in given {
-        let policy: Policy =
-            text.parse().map_err(|error: crate::replay::policy::PolicyError| Problem::usage(error.to_string()).hint(error.hint()))?;
+        let policy: Policy = text.parse().map_err(|error: crate::replay::policy::PolicyError| {
+            Problem::usage(error.to_string()).hint(error.hint())
+        })?;
         if policies.contains(&policy) {
             return Err(Problem::usage(format!("the arm \"{policy}\" is given twice (as \"{text}\")"))
                 .hint(Some("--aa runs a second copy of the baseline")));
@@ -67,10 +68,10 @@ mod tests {
 
     #[test]
     fn a_duration_needs_its_unit() {
-        assert_eq!(duration("60s"), Ok(Duration::from_secs(60)));
+        assert_eq!(duration("60s"), Ok(Duration::from_mins(1)));
         assert_eq!(duration("1.5 min"), Ok(Duration::from_secs(90)));
         assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
-        assert_eq!(duration("2d"), Ok(Duration::from_secs(172_800)));
+        assert_eq!(duration("2d"), Ok(Duration::from_hours(48)));
         assert!(duration("60").is_err_and(|error| error.contains("60s")));
         for wrong in ["", "s", "-1s", "1 fortnight", "1,5s", "1e3s", "nan s", "99999999999999999999d"] {
             assert!(duration(wrong).is_err(), "{wrong}");
@@ -80,13 +81,20 @@ mod tests {
     #[test]
     fn the_same_arm_twice_is_wrong_usage_under_whatever_name() {
         let twice = policies(&["pg-15".to_owned(), "pg-14".to_owned()]);
-        assert!(twice.is_err_and(|problem| problem.to_string().contains("\"pg-9.6\" is given twice (as \"pg-14\")")));
+        assert!(
+            twice.is_err_and(|problem| problem
+                .to_string()
+                .contains("\"pg-9.6\" is given twice (as \"pg-14\")"))
+        );
     }
 
     #[test]
     fn a_simulated_drive_is_refused_in_words() {
         let refused = places(&[PathBuf::from("sim:7200rpm")]);
-        assert!(refused.is_err_and(|problem| problem.to_string().contains("simulated drives are not in this build")));
+        assert!(
+            refused
+                .is_err_and(|problem| problem.to_string().contains("simulated drives are not in this build"))
+        );
         assert_eq!(places(&[]), Ok(vec![PathBuf::from(".")]));
     }
 }

@@ -1,16 +1,32 @@
 //! Why a command ends other than well: an exit status, a message in PostgreSQL's manner, a hint where there is one.
 
 use std::fmt;
+use std::process::ExitCode;
 
-/// Exit statuses beside 0, and beside 128+n for a run ended by signal n.
+use crate::sys::watch::Stop;
+
+/// Exit statuses beside 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// An arm or the run failed, or not everything could be undone.
-    Failed = 1,
-    /// Wrong usage: an unknown policy, model or axis included.
-    Usage = 2,
-    /// Nothing could be measured here, or it was refused for safety.
-    Refused = 3,
+    /// 1: an arm or the run failed, or not everything could be undone.
+    Failed,
+    /// 2: wrong usage: an unknown policy, model or axis included.
+    Usage,
+    /// 3: nothing could be measured here, or it was refused for safety.
+    Refused,
+    /// 128 and its number: ended by a signal.
+    Signal(i32),
+}
+
+impl From<Status> for ExitCode {
+    fn from(status: Status) -> Self {
+        Self::from(match status {
+            Status::Failed => 1,
+            Status::Usage => 2,
+            Status::Refused => 3,
+            Status::Signal(signal) => 128_u8.saturating_add(u8::try_from(signal).unwrap_or(0)),
+        })
+    }
 }
 
 /// A message and the status it ends with.
@@ -35,6 +51,12 @@ impl Problem {
     /// Something failed.
     pub fn failed(message: impl Into<String>) -> Self {
         Self { status: Status::Failed, message: message.into(), hint: None }
+    }
+
+    /// Ended by a signal before anything was measured.
+    pub fn stopped(signal: i32) -> Self {
+        let message = format!("{} before the first trial; nothing was measured", Stop::Signal(signal));
+        Self { status: Status::Signal(signal), message, hint: None }
     }
 
     /// The same with what the user can do about it.

@@ -80,7 +80,10 @@ mod tests {
             ("postgresql://me:secret@host/db?sslmode=require", "postgresql://me:***@host/db?sslmode=require"),
             ("postgres://me:se:c@ret@host", "postgres://me:***@host"),
             ("postgres://me:sec/ret@host/db", "postgres://me:***@host/db"),
-            ("postgresql://host/db?user=me&password=secret&sslmode=prefer", "postgresql://host/db?user=me&password=***&sslmode=prefer"),
+            (
+                "postgresql://host/db?user=me&password=secret&sslmode=prefer",
+                "postgresql://host/db?user=me&password=***&sslmode=prefer",
+            ),
             ("host=h password=secret user=me", "host=h password=*** user=me"),
             ("host=h password = 'it\\'s secret' user=me", "host=h password = *** user=me"),
             ("PASSWORD=secret sslpassword='s e c'", "PASSWORD=*** sslpassword=***"),
@@ -94,7 +97,14 @@ mod tests {
 
     #[test]
     fn what_is_no_password_stays() {
-        for given in ["copy", "--into", "/mnt/password", "postgresql://me@host:5432/db", "http://host:1/x", "sim:7200rpm"] {
+        for given in [
+            "copy",
+            "--into",
+            "/mnt/password",
+            "postgresql://me@host:5432/db",
+            "http://host:1/x",
+            "sim:7200rpm",
+        ] {
             assert_eq!(redacted(given), given);
         }
     }

@@ -4,7 +4,11 @@
 
 pub mod arm;
 pub mod compare;
+
 pub mod conduct;
+pub mod copy;
+mod copy_notes;
+pub mod copy_run;
 pub mod plan;
 
 #[cfg(test)]

@@ -42,8 +42,10 @@ pub struct Place {
 impl Place {
     /// Looks at a directory and refuses what must not be written to; makes nothing.
     pub fn survey(id: &str, directory: &Path) -> Result<Self, PlaceError> {
-        let missing =
-            |error: std::io::Error| PlaceError::Missing { directory: directory.to_owned(), source: error.into() };
+        let missing = |error: std::io::Error| PlaceError::Missing {
+            directory: directory.to_owned(),
+            source: error.into(),
+        };
         let found = fs::metadata(directory).map_err(missing)?;
         if found.file_type().is_block_device() {
             return Err(PlaceError::BlockDevice { device: directory.to_owned() });

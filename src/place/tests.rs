@@ -41,7 +41,8 @@ fn what_is_no_directory_is_refused() -> Outcome {
     assert!(refusal(&file).contains("is not a directory"));
     assert!(refusal(&scratch.path().join("none")).contains("none\": No such file or directory"));
     let disks = fs::read_dir("/sys/block")?;
-    let device = disks.flatten().map(|disk| Path::new("/dev").join(disk.file_name())).find(|device| device.exists());
+    let device =
+        disks.flatten().map(|disk| Path::new("/dev").join(disk.file_name())).find(|device| device.exists());
     let device = device.ok_or("this machine shows no block device in /dev")?;
     assert!(refusal(&device).contains("is a block device"));
     Ok(())

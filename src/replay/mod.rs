@@ -5,3 +5,6 @@
 pub mod engine;
 pub mod means;
 pub mod policy;
+pub mod shape;
+pub mod template;
+pub mod verify;

@@ -166,14 +166,8 @@ fn versus(document: &Document, arms: &[&Arm], arm: &Arm) -> String {
     }
     match comparison.verdict {
         Verdict::Faster | Verdict::Slower => {
-            let Gain { factor, low, high } = Gain::of(comparison);
-            format!(
-                "{} x {} ({} - {})",
-                units::ratio(factor),
-                comparison.verdict,
-                units::ratio(low),
-                units::ratio(high)
-            )
+            let [factor, low, high] = units::ratios(gain(comparison));
+            format!("{factor} x {} ({low} - {high})", comparison.verdict)
         }
         Verdict::NoDifferenceShown => "no difference shown".to_owned(),
         Verdict::TooFewRounds => "too few rounds".to_owned(),
@@ -199,21 +193,13 @@ pub(super) fn is_floor(arm: &Arm) -> bool {
     arm.promise == Some(crate::results::Promise::Nothing) && !arm.samples.iter().any(syncs)
 }
 
-/// A comparison turned so that its factor is above 1 for `faster` and for `slower`.
-pub(super) struct Gain {
-    pub(super) factor: f64,
-    pub(super) low: f64,
-    pub(super) high: f64,
-}
-
-impl Gain {
-    pub(super) fn of(comparison: &Comparison) -> Self {
-        let factor = comparison.ratio.unwrap_or(1.0);
-        let [low, high] = comparison.ratio_ci95.or(comparison.ratio_seen).unwrap_or([factor, factor]);
-        match comparison.verdict {
-            Verdict::Slower => Self { factor: 1.0 / factor, low: 1.0 / high, high: 1.0 / low },
-            _ => Self { factor, low, high },
-        }
+/// The factor of a comparison and its interval, turned so that the factor is above 1 for `slower` too.
+pub(super) fn gain(comparison: &Comparison) -> [f64; 3] {
+    let factor = comparison.ratio.unwrap_or(1.0);
+    let [low, high] = comparison.ratio_ci95.or(comparison.ratio_seen).unwrap_or([factor, factor]);
+    match comparison.verdict {
+        Verdict::Slower => [1.0 / factor, 1.0 / high, 1.0 / low],
+        _ => [factor, low, high],
     }
 }
 

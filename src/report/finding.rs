@@ -1,6 +1,6 @@
 //! The finding in words: who won by how much, what the disk did, where the time went.
 
-use super::copy::{Gain, POLICY, compared_in_table, is_floor, median_of, row_name};
+use super::copy::{POLICY, compared_in_table, gain, is_floor, median_of, row_name};
 use super::layout::together;
 use super::units::{self, Scale};
 use crate::results::{Arm, Comparison, Document};
@@ -85,8 +85,7 @@ fn explained(best: &Arm, fewer: u64, baseline: &Arm, more: u64) -> String {
 }
 
 fn verdict_in_words(comparison: &Comparison, arm: &str, baseline: &str) -> String {
-    let Gain { factor, low, high } = Gain::of(comparison);
-    let [factor, low, high] = [factor, low, high].map(units::ratio);
+    let [factor, low, high] = units::ratios(gain(comparison));
     let rounds = comparison.rounds;
     match comparison.verdict {
         Verdict::Faster => {

@@ -36,7 +36,12 @@ pub(super) fn paragraph(text: &str, indent: usize) -> String {
     lines.iter().fold(String::new(), |text, line| text + line + "\n")
 }
 
-/// The same, marked as a warning for those who see colour.
+/// A text beside a head that is kept as it is; further lines stand below the text.
+pub(super) fn hanging(head: &str, text: &str) -> String {
+    paragraph(&(together(head) + text), width(head))
+}
+
+/// A paragraph marked as a warning for those who see colour.
 pub(super) fn warning(text: &str) -> String {
     format!("{YELLOW}{}{YELLOW:#}\n", paragraph(text, 0).trim_end())
 }
@@ -68,19 +73,21 @@ pub(super) struct Table {
     pub(super) rows: Vec<Row>,
 }
 
-/// Between columns.
+/// Between columns, where there is room for it; else one.
 const GAP: usize = 2;
 
 impl Table {
     /// The lines, at most [`WIDTH`] columns wide. A name too long for its column stands on a line of its own.
     pub(super) fn render(&self) -> String {
         let mut widths: Vec<usize> = (0..self.columns.len()).map(|column| self.widest(column)).collect();
-        let others: usize = widths[1..].iter().map(|width| width + GAP).sum();
+        let all: usize = widths.iter().sum::<usize>() + GAP * (widths.len() - 1);
+        let gap = if all > WIDTH { 1 } else { GAP };
+        let others: usize = widths[1..].iter().map(|width| width + gap).sum();
         widths[0] = widths[0].min(WIDTH.saturating_sub(others).max(4));
         let header: Vec<String> = self.columns.iter().map(|(title, _)| title.clone()).collect();
-        let mut text = format!("{BOLD}{}{BOLD:#}\n", self.line(&header, &widths));
+        let mut text = format!("{BOLD}{}{BOLD:#}\n", self.line(&header, &widths, gap));
         for row in &self.rows {
-            text += &self.row(row, &widths);
+            text += &self.row(row, &widths, gap);
         }
         text
     }
@@ -92,36 +99,33 @@ impl Table {
         self.rows.iter().map(cell).chain([width(&self.columns[column].0)]).max().unwrap_or(0)
     }
 
-    fn row(&self, row: &Row, widths: &[usize]) -> String {
+    fn row(&self, row: &Row, widths: &[usize], gap: usize) -> String {
         let (Row::Cells(cells) | Row::Sentence(cells, _)) = row;
         let mut cells = cells.clone();
         let mut text = String::new();
         if width(&cells[0]) > widths[0] {
             text += &paragraph(&std::mem::take(&mut cells[0]), 0);
         }
-        let start = self.line(&cells, widths);
+        let start = self.line(&cells, widths, gap);
         match row {
             Row::Cells(_) => text + &start + "\n",
             Row::Sentence(cells, sentence) => {
-                let indent: usize = widths.iter().take(cells.len()).map(|width| width + GAP).sum();
-                let hanging = paragraph(&format!("{}{sentence}", "\u{1}".repeat(indent)), indent);
-                text + &start
-                    + &" ".repeat(indent.saturating_sub(width(&start)))
-                    + hanging.trim_start_matches('\u{1}')
+                let indent: usize = widths.iter().take(cells.len()).map(|width| width + gap).sum();
+                text + &hanging(&format!("{start:indent$}"), sentence)
             }
         }
     }
 
-    fn line(&self, cells: &[String], widths: &[usize]) -> String {
+    fn line(&self, cells: &[String], widths: &[usize], gap: usize) -> String {
         let mut line = String::new();
         for (column, cell) in cells.iter().enumerate() {
             let padding = " ".repeat(widths[column].saturating_sub(width(cell)));
-            let gap = " ".repeat(if column == 0 { 0 } else { GAP });
+            let between = " ".repeat(if column == 0 { 0 } else { gap });
             let [first, second] = match self.columns[column].1 {
                 Align::Left => [cell, &padding],
                 Align::Right => [&padding, cell],
             };
-            line = line + &gap + first + second;
+            line = line + &between + first + second;
         }
         line.trim_end().to_owned()
     }

@@ -37,7 +37,7 @@ impl Scale {
 }
 
 /// One duration on its own, to two or three digits: `44 ms`, `6.9 ms`, `250 us`.
-pub(super) fn duration(ns: u64) -> String {
+pub fn duration(ns: u64) -> String {
     let (unit, ns_each) = match ns {
         999_500_000.. => ("s", 1e9),
         999_500.. => ("ms", 1e6),
@@ -80,14 +80,14 @@ pub(super) fn throughput(bytes: u64, elapsed_ns: u64) -> String {
     format!("{rate:.decimals$} MB/s")
 }
 
-/// A ratio to the digits that matter: `1.04`, `3.2`, `12`.
-pub(super) fn ratio(value: f64) -> String {
-    let decimals = match value {
+/// A ratio and its interval, all to the digits that matter to the smallest: `1.46, 1.11, 2.20` or `3.2, 2.9, 3.4`.
+pub(super) fn ratios(values: [f64; 3]) -> [String; 3] {
+    let decimals = match values.into_iter().fold(f64::INFINITY, f64::min) {
         ..1.995 => 2,
         ..9.95 => 1,
         _ => 0,
     };
-    format!("{value:.decimals$}")
+    values.map(|value| format!("{value:.decimals$}"))
 }
 
 /// `1 round`, `7 rounds`.

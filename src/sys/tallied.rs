@@ -38,6 +38,8 @@ pub struct Tally {
     pub calls: BTreeMap<Call, Spent>,
     /// Latencies in nanoseconds of every kind of sync that was made at least once.
     pub latency: BTreeMap<Call, Histogram<u64>>,
+    /// What the first of each kind of sync took, in nanoseconds: it may have to wait for what was left undone before.
+    pub first_ns: BTreeMap<Call, u64>,
 }
 
 impl Tally {
@@ -64,11 +66,15 @@ struct Counters {
 }
 
 #[derive(Debug)]
-struct Latency(Histogram<u64>);
+struct Latency {
+    all_ns: Histogram<u64>,
+    first_ns: Option<u64>,
+}
 
 impl Default for Latency {
     fn default() -> Self {
-        Self(Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("bounds that a histogram can have"))
+        let all_ns = Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("bounds that a histogram can have");
+        Self { all_ns, first_ns: None }
     }
 }
 
@@ -92,7 +98,8 @@ impl<K> Tallied<K> {
         if let Some(position) = sync_position(call) {
             // A panic of another thread leaves a histogram that is still whole.
             let mut latency = self.latency[position].lock().unwrap_or_else(PoisonError::into_inner);
-            latency.0.saturating_record(elapsed_ns);
+            latency.all_ns.saturating_record(elapsed_ns);
+            latency.first_ns.get_or_insert(elapsed_ns);
         }
     }
 
@@ -110,10 +117,11 @@ impl<K> Tallied<K> {
         }
         for (call, latency) in SYNCS.into_iter().zip(&self.latency) {
             let mut latency = latency.lock().unwrap_or_else(PoisonError::into_inner);
-            if !latency.0.is_empty() {
+            if let Some(first_ns) = latency.first_ns.take() {
+                tally.first_ns.insert(call, first_ns);
                 // Reset, not replaced: fresh memory would be faulted in inside the next trial's clock.
-                tally.latency.insert(call, latency.0.clone());
-                latency.0.reset();
+                tally.latency.insert(call, latency.all_ns.clone());
+                latency.all_ns.reset();
             }
         }
         tally

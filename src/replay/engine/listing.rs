@@ -1,5 +1,6 @@
 //! A directory read as glibc's readdir reads it: 32 KiB of raw entries at a time.
 
+use std::fmt;
 use std::os::fd::BorrowedFd;
 
 use nix::errno::Errno;
@@ -44,6 +45,20 @@ pub enum Kind {
     Device,
     /// readdir does not say, or something newer than this program.
     Unknown,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::File => "file",
+            Self::Directory => "directory",
+            Self::Symlink => "symbolic link",
+            Self::Fifo => "FIFO",
+            Self::Socket => "socket",
+            Self::Device => "device",
+            Self::Unknown => "thing of an unknown kind",
+        })
+    }
 }
 
 impl Kind {

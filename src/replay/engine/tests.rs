@@ -19,13 +19,19 @@ fn smoke() {
     for row in crate::replay::policy::table::ROWS {
         let policy: Policy = row.name.parse().expect("policy");
         let means = Means::at(&policy, run.path());
-        let Ok(means) = means else { println!("{} {means:?}", row.name); continue };
+        let Ok(means) = means else {
+            println!("{} {means:?}", row.name);
+            continue;
+        };
         let mut engine = Engine::new(&Real, &policy, means).expect("engine");
         let target = run.path().join(row.name);
         let copied = engine.replay(&source, &target, &Quiet, &()).expect(row.name);
         println!("{} {copied:?}", row.name);
         for name in ["a", "b", "sub/c"] {
-            assert!(fs::read(source.join(name)).expect("a") == fs::read(Path::new(&target).join(name)).expect("b"));
+            assert!(
+                fs::read(source.join(name)).expect("a")
+                    == fs::read(Path::new(&target).join(name)).expect("b")
+            );
         }
     }
 }
