@@ -26,7 +26,7 @@ pub struct Args {
 /// Lists, asks on a terminal, undoes.
 pub fn run(args: &Args, color: ColorChoice) -> anyhow::Result<()> {
     let state = journal::state_directory()?;
-    let journals = journal::leftovers(&state)?;
+    let journals = journal::leftovers(&state)?.journals;
     let tables = tables();
     if journals.is_empty() {
         output::print("nothing was left behind\n", color)?;

@@ -9,7 +9,13 @@ pub mod conduct;
 pub mod copy;
 mod copy_notes;
 pub mod copy_run;
+mod head;
+mod operations;
 pub mod plan;
+pub mod probe;
+mod probe_facts;
+pub mod probe_run;
+mod probe_verdict;
 
 #[cfg(test)]
 mod scripted;

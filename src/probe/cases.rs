@@ -8,6 +8,9 @@ use nix::fcntl::OFlag;
 /// 8 kB, a PostgreSQL block.
 pub const BLOCK_BYTES: usize = 8192;
 
+/// Threads of the case with the most writers.
+pub const MOST_WRITERS: usize = 16;
+
 /// What one operation of a case is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
@@ -130,7 +133,7 @@ pub const CASES: &[Case] = &[
     case("moving", "4kB", "4 kB", one(At::Moving, 4096)),
     case("moving", "16kB", "16 kB", one(At::Moving, 16384)),
     case("moving", "64kB", "64 kB", one(At::Moving, 65536)),
-    case("names", "create", "create, fsync file and directory", Work::CreateName),
+    case("names", "create", "create, fsync it and directory", Work::CreateName),
     case("names", "rename", "rename, fsync directory", Work::RenameName),
     case("others", "clean_fsync", "fsync of a clean file", Work::CleanFsync),
     case("others", "sync_file_range", "sync_file_range (no flush)", same(PLAIN, 1, BLOCK_BYTES, Sync::Range)),
@@ -139,7 +142,7 @@ pub const CASES: &[Case] = &[
     case("writers", "2", "2 writers", Work::Writers(2)),
     case("writers", "4", "4 writers", Work::Writers(4)),
     case("writers", "8", "8 writers", Work::Writers(8)),
-    case("writers", "16", "16 writers", Work::Writers(16)),
+    case("writers", "16", "16 writers", Work::Writers(MOST_WRITERS)),
 ];
 
 /// The line of a block and method.

@@ -25,7 +25,6 @@ pub mod user;
 pub mod drive_ioctl;
 
 pub mod clock;
-pub mod drive_ioctl;
 pub mod host;
 pub mod random;
 

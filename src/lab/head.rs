@@ -1,0 +1,32 @@
+//! What every run writes at the head of its document: the machine, the places, what is known of them.
+
+use std::fs;
+
+use crate::place::Place;
+use crate::results::{Document, Host, Kind, Note};
+use crate::storage;
+use crate::sys::clock;
+use crate::sys::host::host_facts;
+
+/// The document before the first arm.
+pub(super) fn head(kind: Kind, argv: &[String], places: &[Place]) -> Document {
+    let facts = host_facts();
+    let (kernel, cpus) = (facts.kernel, facts.cpus);
+    let records: Vec<_> = places.iter().map(Place::record).collect();
+    Document {
+        started_at: clock::utc_now(),
+        argv: argv.to_vec(),
+        simulated: records.iter().any(|place| place.simulated),
+        host: Host { kernel, cpus, memory_bytes: facts.memory_bytes, load_1m: facts.load_1m },
+        notes: preload_note().into_iter().chain(places.iter().flat_map(Place::notes)).collect(),
+        places: records,
+        ..Document::new(kind)
+    }
+}
+
+/// Whether a library is preloaded that is known to swallow syncs.
+fn preload_note() -> Option<Note> {
+    let preload = std::env::var("LD_PRELOAD").ok();
+    let system_wide = fs::read_to_string("/etc/ld.so.preload").ok();
+    storage::preload_note(preload.as_deref(), system_wide.as_deref())
+}
