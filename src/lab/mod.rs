@@ -14,8 +14,10 @@ mod operations;
 pub mod plan;
 pub mod probe;
 mod probe_facts;
+pub mod probe_pairs;
 pub mod probe_run;
 mod probe_verdict;
+pub mod published;
 
 #[cfg(test)]
 mod scripted;

@@ -47,12 +47,45 @@ pub struct ProbeRequest {
     pub cases: Vec<&'static Case>,
     /// How often, in what order; its time limit is what ends a run on a disk that is slower than its slices.
     pub plan: Plan,
-    /// How long all of it should take.
-    pub time: Duration,
+    /// How long it should take.
+    pub time: Time,
     /// A case that syncs the whole file system may run beside a cluster.
     pub beside_server: bool,
     /// The command line, passwords redacted.
     pub argv: Vec<String>,
+}
+
+/// How long a probe should take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Time {
+    /// All of it, preparation included.
+    Whole(Duration),
+    /// The slices of each case together, as pg_test_fsync takes its time.
+    EachCase(Duration),
+}
+
+impl Time {
+    /// About how long all cases take.
+    pub fn whole(self, cases: usize) -> Duration {
+        match self {
+            Self::Whole(time) => time,
+            Self::EachCase(time) => time.saturating_mul(u32::try_from(cases).unwrap_or(u32::MAX)),
+        }
+    }
+
+    /// The length of one slice; the try-out has taken some of the time.
+    fn slice_ns(self, plan: &Plan, running: usize, spent_ns: u64) -> u64 {
+        let in_ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let rounds = u64::from(plan.rounds.max(1));
+        let slice_ns = match self {
+            Self::EachCase(time) => in_ns(time) / rounds,
+            Self::Whole(time) => {
+                let parts = (rounds * WARM_UP_PART + u64::from(plan.warmup)) * running.max(1) as u64;
+                (in_ns(time).saturating_sub(spent_ns) / parts).saturating_mul(WARM_UP_PART)
+            }
+        };
+        slice_ns.max(SHORTEST_SLICE_NS)
+    }
 }
 
 /// Why a probe did not come to its end; `E` is why its document could not be kept.
@@ -141,7 +174,8 @@ impl EnteredProbe<'_> {
             arms.push(ProbeArm::try_out(&slices, case)?);
         }
         let running = arms.iter().filter(|arm| arm.runs()).count();
-        slices.slice_ns.set(slice_ns(request, running, clock::now_ns() - began_ns));
+        let spent_ns = clock::now_ns() - began_ns;
+        slices.slice_ns.set(request.time.slice_ns(&request.plan, running, spent_ns));
         let mut arms: Vec<Box<dyn Arm + '_>> =
             arms.into_iter().map(|arm| Box::new(arm) as Box<dyn Arm + '_>).collect();
         let counted = probe_verdict::flushes_counted(place.stack(), &Root::live());
@@ -153,14 +187,6 @@ impl EnteredProbe<'_> {
         let document = conduct(&run, head, &mut arms, &mut |document| keep(&judged(document)));
         Ok(judged(&document.map_err(ProbeRunError::Keep)?))
     }
-}
-
-/// What is left of the time, divided among the slices.
-fn slice_ns(request: &ProbeRequest, running: usize, spent_ns: u64) -> u64 {
-    let whole_ns = u64::try_from(request.time.as_nanos()).unwrap_or(u64::MAX);
-    let Plan { rounds, warmup, .. } = request.plan;
-    let parts = (u64::from(rounds) * WARM_UP_PART + u64::from(warmup)).max(1) * running.max(1) as u64;
-    (whole_ns.saturating_sub(spent_ns) / parts).saturating_mul(WARM_UP_PART).max(SHORTEST_SLICE_NS)
 }
 
 /// Lets what was written before come to rest, unless a running cluster would feel it.

@@ -56,6 +56,12 @@ pub struct PublishedSet {
     /// `macos`, `windows`, `unix`; absent where the text does not show it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<String>,
+    /// Whether the `open_*` lines used direct I/O; absent where no line speaks of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direct_io: Option<bool>,
+    /// Size of one write, where it is not 8 kB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_kb: Option<u32>,
     /// The server versions whose layout the text has, as `9.3 to 13`.
     pub versions: String,
     /// Whether all 18 lines are there and none is cut off.
@@ -77,4 +83,28 @@ pub struct PublishedRow {
     pub ops_per_sec: Option<f64>,
     /// As printed; null for `n/a` and before 9.3.
     pub usecs_per_op: Option<u64>,
+}
+
+/// Two probes or published sets side by side: like with like only.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pair {
+    /// What to call them.
+    pub names: [String; 2],
+    /// Lines that mean the same in both.
+    pub lines: Vec<PairLine>,
+    /// What is not alike, and why, in sentences.
+    pub findings: Vec<String>,
+}
+
+/// A line of two sets that means the same in both.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PairLine {
+    /// Its words.
+    pub title: String,
+    /// Operations a second in each.
+    pub ops_per_sec: [f64; 2],
+    /// Device flushes for one operation in each, where they were counted.
+    pub flushes_per_op: [Option<f64>; 2],
+    /// Whether more than chance lies between them.
+    pub differs: bool,
 }
