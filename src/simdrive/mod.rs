@@ -1,6 +1,8 @@
 //! Floor 3: Drives nobody has at hand. Pure: the model, the write log, the price. Acting: the host that serves a drive and mounts a file system on it.
 
 pub mod error;
+pub mod host;
 pub mod model;
+pub mod mount;
 
 pub use error::Error;

@@ -3,5 +3,10 @@
 //! (atomic replacement).
 
 pub mod clock;
+pub mod fork;
 pub mod kernel;
+pub mod loop_device;
+pub mod memory;
+pub mod mounts;
+pub mod namespace;
 pub mod real;

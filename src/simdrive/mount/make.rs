@@ -1,0 +1,89 @@
+//! The file system: made, mounted, aged.
+
+use std::path::Path;
+use std::time::Duration;
+
+use nix::mount::mount;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::queue;
+use super::spec::{Spec, split_options};
+use crate::simdrive::error::{Attempt, Error};
+use crate::sys::{fork, mounts};
+
+/// Longest time for mkfs, at zero latency.
+const MKFS_LIMIT: Duration = Duration::from_secs(60);
+/// Trees that age a file system, and the files of each.
+const TREES: u32 = 4;
+const FILES: u32 = 60;
+const LARGEST_FILE_BYTES: usize = 24 << 10;
+
+/// Is the program there that makes this file system?
+pub fn find_tool(spec: &Spec) -> Result<(), Error> {
+    let (tool, package) = spec.file_system.tool();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if std::env::split_paths(&path).any(|directory| directory.join(tool).is_file()) {
+        return Ok(());
+    }
+    Err(Error::NoTool { tool, package })
+}
+
+/// mkfs on loop device `number`.
+pub fn make_file_system(spec: &Spec, number: u32) -> Result<(), Error> {
+    let (tool, package) = spec.file_system.tool();
+    let device = format!("/dev/loop{number}");
+    let mut arguments = spec.file_system.arguments().to_vec();
+    arguments.push(&device);
+    let ended = match fork::run(tool, &arguments, MKFS_LIMIT) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(Error::NoTool { tool, package });
+        }
+        ended => ended.attempt("run program", tool)?,
+    };
+    match ended.status {
+        None => Err(Error::ToolLate { tool, limit_s: MKFS_LIMIT.as_secs() }),
+        Some(status) if status.success() => Ok(()),
+        Some(_) => Err(Error::Tool { tool, complaint: ended.complaint }),
+    }
+}
+
+/// Mounts it with the options of the spec.
+pub fn mount_file_system(spec: &Spec, number: u32, target: &Path) -> Result<(), Error> {
+    let (flags, rest) = split_options(&spec.mount_options);
+    let file_system = spec.file_system.name();
+    mount(Some(&queue::node(number)), target, Some(file_system), flags, Some(rest.as_str())).map_err(
+        |errno| Error::Mount {
+            file_system,
+            options: spec.mount_options.clone(),
+            target: target.to_owned(),
+            errno,
+        },
+    )
+}
+
+/// Lets the file system lose its first habits: a few trees are written and synced, each in place of the last (a fresh
+/// btrfs takes full commits, which hides both cost and faults).
+pub fn age(target: &Path, seed: u64) -> Result<(), Error> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut contents = vec![0; LARGEST_FILE_BYTES];
+    random.fill(&mut contents[..]);
+    let mut last = None;
+    for tree in 0..TREES {
+        let directory = target.join(format!("fsynclab-age-{tree}"));
+        std::fs::create_dir(&directory).attempt("create directory", &directory)?;
+        for file in 0..FILES {
+            let path = directory.join(file.to_string());
+            let length = random.random_range(0..=LARGEST_FILE_BYTES);
+            std::fs::write(&path, &contents[..length]).attempt("write file", &path)?;
+        }
+        mounts::sync_file_system(target).attempt("synchronize file system of", target)?;
+        if let Some(last) = last.replace(directory) {
+            std::fs::remove_dir_all(&last).attempt("remove directory", &last)?;
+        }
+    }
+    if let Some(last) = last {
+        std::fs::remove_dir_all(&last).attempt("remove directory", &last)?;
+    }
+    mounts::sync_file_system(target).attempt("synchronize file system of", target)
+}

@@ -1,0 +1,26 @@
+//! What the tests of simulated drives share. They need root, and the programs of all three file systems.
+
+use std::path::PathBuf;
+
+use fsynclab::simdrive::mount::{Options, Record, SimulatedDrive, Spec};
+
+/// Where the tests keep the contents of their drives.
+pub fn directory() -> PathBuf {
+    std::env::var_os("FSYNCLAB_TEST_DIR")
+        .map_or_else(|| PathBuf::from("/var/tmp/fsynclab-test"), PathBuf::from)
+}
+
+/// A journal that forgets.
+pub fn forget(_: &Record) -> std::io::Result<()> {
+    Ok(())
+}
+
+/// Plain options with this journal.
+pub fn options(journal: &mut dyn FnMut(&Record) -> std::io::Result<()>) -> Options<'_> {
+    Options { seed: 1, directory: directory(), aged: true, write_log: None, journal }
+}
+
+/// A drive as the spec says.
+pub fn drive(spec: &Spec) -> SimulatedDrive {
+    SimulatedDrive::create(spec, options(&mut forget)).expect("root can make a simulated drive")
+}
