@@ -4,6 +4,7 @@
 //! thread held at that moment stay held for ever, so a body must not print, log or use anything else shared.
 #![expect(unsafe_code, reason = "fork, close_range and pidfd_open have no safe wrapper")]
 
+use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 use std::process::{Command, ExitStatus, Stdio};
@@ -66,10 +67,12 @@ impl Process {
 }
 
 /// When process `pid` started, in clock ticks since boot: with the pid it names one process for ever. `None` when there
-/// is no such process.
+/// is no such process, or it has ended and only waits for its parent to notice.
 pub fn started_at(pid: i32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    let state = fields.next()?;
+    if state == "Z" { None } else { fields.nth(18)?.parse().ok() }
 }
 
 /// Runs `body` in a forked process in a session of its own, with no descriptor but `keep` and its name shown as
@@ -162,13 +165,17 @@ fn die_with_parent() -> Result<(), Errno> {
     Errno::result(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) }).map(drop)
 }
 
-/// Starts a command under the first process of the PID namespace made for it. `prepare` runs before (mounts /proc);
+/// Starts a command, with one more environment variable, under the first process of the PID namespace made for it. `prepare` runs before (mounts /proc);
 /// SIGTERM and SIGHUP go on to the command; orphans are reaped. The process returned ends with the command's exit
 /// status, 128 + n when signal n ended it. An error when the command cannot be started.
 pub fn first_process(
-    mut command: Command,
+    program: &str,
+    arguments: &[String],
+    variable: (&str, &OsStr),
     prepare: impl FnOnce() -> Result<(), Errno>,
 ) -> Result<Process, Errno> {
+    let mut command = Command::new(program);
+    command.args(arguments).env(variable.0, variable.1);
     let (mut report, reporter) = std::io::pipe().map_err(|error| errno_of(&error))?;
     let process = helper(|| {
         let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGCHLD]);

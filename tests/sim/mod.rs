@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use fsynclab::simdrive::mount::{Options, Record, SimulatedDrive, Spec};
+use fsynclab::sys::clock::now_ns;
 
 /// Where the tests keep the contents of their drives.
 pub fn directory() -> PathBuf {
@@ -11,6 +12,7 @@ pub fn directory() -> PathBuf {
 }
 
 /// A journal that forgets.
+#[expect(clippy::unnecessary_wraps, reason = "the type of a journal")]
 pub fn forget(_: &Record) -> std::io::Result<()> {
     Ok(())
 }
@@ -23,4 +25,13 @@ pub fn options(journal: &mut dyn FnMut(&Record) -> std::io::Result<()>) -> Optio
 /// A drive as the spec says.
 pub fn drive(spec: &Spec) -> SimulatedDrive {
     SimulatedDrive::create(spec, options(&mut forget)).expect("root can make a simulated drive")
+}
+
+/// Waits until something holds, ten seconds at the most.
+pub fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    let end_ns = now_ns() + 10_000_000_000;
+    while !holds() {
+        assert!(now_ns() < end_ns, "{what}: not within ten seconds");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
 }

@@ -151,7 +151,9 @@ impl Engine {
         if next < before {
             self.changed.notify_all();
         }
-        due.into_iter().flatten().chain(more).for_each(Answer::send);
+        for answer in due.into_iter().flatten().chain(more) {
+            answer.send();
+        }
     }
 
     /// Sends answers when they are due, until [`Engine::close`]: the body of the timer's thread.
@@ -198,7 +200,9 @@ impl Engine {
         state.drive = Drive::new(&self.model, &self.options);
         self.next_due_ns.store(NEVER, Ordering::SeqCst);
         drop(state);
-        waiting.into_iter().for_each(|(_, answer)| answer.send());
+        for (_, answer) in waiting {
+            answer.send();
+        }
     }
 
     /// Puts a mark into the write log: after everything answered so far, before everything that arrives later.

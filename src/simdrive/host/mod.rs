@@ -141,11 +141,10 @@ fn obey(line: &Line, engine: &Engine, store: &Store) {
     while let Ok(Some(message)) = line.next() {
         let mut broken = store.broken();
         match message {
-            Message::Serve | Message::Tell => {}
+            Message::Serve | Message::Tell | Message::StayBehind => {}
             Message::StartLatency(transport) => engine.start_latency(transport),
             Message::StopLatency => engine.stop_latency(),
             Message::Mark(mark) => broken = broken.or(engine.mark(mark).err()),
-            Message::StayBehind => {}
         }
         if line.answer(Status { broken, tally: engine.tally() }).is_err() {
             break;

@@ -11,7 +11,7 @@ use crate::sys::fork::{self, Process};
 use crate::sys::namespace;
 
 /// For the loop device to let go after program and server have ended.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 /// For the keeper to end when it is not needed any more.
 const DISMISS_LIMIT: Duration = Duration::from_secs(10);
 

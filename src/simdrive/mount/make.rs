@@ -13,7 +13,7 @@ use crate::simdrive::error::{Attempt, Error};
 use crate::sys::{fork, mounts};
 
 /// Longest time for mkfs, at zero latency.
-const MKFS_LIMIT: Duration = Duration::from_secs(60);
+const MKFS_LIMIT: Duration = Duration::from_mins(1);
 /// Trees that age a file system, and the files of each.
 const TREES: u32 = 4;
 const FILES: u32 = 60;

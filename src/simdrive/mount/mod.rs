@@ -136,15 +136,21 @@ impl SimulatedDrive {
     }
 
     /// Unmounts the drive and removes everything of it. After an error as much as possible is removed all the same; the
-    /// first error is returned.
+    /// first error is returned. A drive on which files are open ([`Error::InUse`]) is seen by nobody any more and goes
+    /// with the last of them.
     pub fn close(self) -> Result<(), Error> {
         let told = self.ask(Message::StopLatency).map(drop);
-        let ending = teardown::unmount(&self.record, &self.mount_point);
-        let unmounted = ending.and_then(|ending| match ending {
-            Ending::WasNotMounted => Err(Error::UnmountedByOthers { tag: self.record.tag.clone() }),
-            Ending::InUse => Err(Error::InUse { target: self.mount_point.clone() }),
-            Ending::Clean | Ending::Aborted => Ok(()),
-        });
+        let tag = self.record.tag.clone();
+        let unmounted = match teardown::unmount(&self.record, &self.mount_point) {
+            Ok(Ending::InUse) => {
+                teardown::unmount_connection(&self.record)?;
+                self.keeper.leave();
+                return Err(Error::InUse { target: self.mount_point });
+            }
+            Ok(Ending::WasNotMounted) => Err(Error::UnmountedByOthers { tag }),
+            Ok(Ending::Clean | Ending::Aborted) => Ok(()),
+            Err(error) => Err(error),
+        };
         let apart = self.take_apart();
         told.and(unmounted).and(apart)
     }

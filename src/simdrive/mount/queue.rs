@@ -117,14 +117,18 @@ pub fn wait_until_detached(number: u32, limit: Duration) -> bool {
     true
 }
 
-/// Removes the number; whether it is gone. A device without a file may still be open for a moment (udev looks at it).
+/// Removes the number; whether it is gone. A device without a file may still be open for a moment (udev looks at it),
+/// and the drive's keeper may be removing it at the same time.
 pub fn remove(control: &File, number: u32) -> bool {
     let end_ns = now_ns() + LIMIT_NS;
-    loop {
-        match loop_device::remove(control, number) {
-            Ok(()) | Err(Errno::ENODEV | Errno::EINVAL) => return true,
-            Err(_) if now_ns() >= end_ns => return false,
-            Err(_) => sleep(STEP),
+    while directory(number).exists() {
+        let removed = loop_device::remove(control, number);
+        if removed.is_err() {
+            sleep(STEP);
+        }
+        if now_ns() >= end_ns {
+            return false;
         }
     }
+    true
 }

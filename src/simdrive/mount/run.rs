@@ -1,7 +1,6 @@
 //! Any command with a drive mounted: `sim run`.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -46,9 +45,9 @@ fn run_on(
     arguments: &[String],
     stop: &dyn Fn() -> Option<Signal>,
 ) -> Result<i32, Error> {
-    let mut command = Command::new(program);
-    command.args(arguments).env(MOUNT_VARIABLE, mount_point);
-    let process = namespace::with_new_pid_namespace(|| fork::first_process(command, own_proc))
+    let variable = (MOUNT_VARIABLE, mount_point.as_os_str());
+    let start = || fork::first_process(program, arguments, variable, own_proc);
+    let process = namespace::with_new_pid_namespace(start)
         .map_err(|errno| Error::NoCommand { program: program.to_owned(), errno })?;
     let mut stopping = false;
     loop {

@@ -209,7 +209,9 @@ fn assemble(
     for directory in [&connection, &drive.mount_point] {
         std::fs::create_dir_all(directory).attempt("create directory", directory)?;
     }
-    mount_connection(&drive.record, &connection, fuse)?;
+    mount_connection(&drive.record, &connection, &fuse)?;
+    // The serving process has the only descriptor from here on: its end is the end of the connection.
+    drop(fuse);
     drive.ask(Message::Serve)?;
 
     let number = drive.record.loop_number;
@@ -229,8 +231,7 @@ fn assemble(
     drive.latency(true)
 }
 
-/// Mounts the FUSE file system and gives our copy of its descriptor up: the serving process has the only one.
-fn mount_connection(record: &Record, target: &Path, fuse: OwnedFd) -> Result<(), Error> {
+fn mount_connection(record: &Record, target: &Path, fuse: &OwnedFd) -> Result<(), Error> {
     let options = format!("fd={},rootmode=40000,user_id=0,group_id=0", fuse.as_raw_fd());
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
     mount(Some(record.source().as_str()), target, Some("fuse"), flags, Some(options.as_str()))

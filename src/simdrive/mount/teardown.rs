@@ -24,7 +24,7 @@ use crate::sys::mounts::{self, Mount, Unmounted};
 /// How every tag begins.
 pub const TAG: &str = "fsynclab-sim-";
 /// For an unmount that writes back at full speed.
-const UNMOUNT_LIMIT: Duration = Duration::from_secs(60);
+const UNMOUNT_LIMIT: Duration = Duration::from_mins(1);
 /// For each step after the connection was aborted, and for each that waits for nothing.
 const STEP_LIMIT: Duration = Duration::from_secs(10);
 /// How long files may still be open after the program said it is done.
@@ -212,16 +212,17 @@ pub fn umount(target: &Path) -> Result<(), Error> {
         .collect();
     let ending = unmount(record, target)?;
     unmount_connection(record)?;
-    see_server_off(record);
-    let gone = queue::remove(&queue::control()?, record.loop_number);
     for directory in directories {
         std::fs::remove_dir_all(&directory).attempt("remove directory", &directory)?;
     }
-    match ending {
-        Ending::InUse => Err(Error::InUse { target: target.clone() }),
-        _ if gone => Ok(()),
-        _ => Err(Error::StillThere { tag: record.tag.clone(), what: format!("loop{}", record.loop_number) }),
+    if ending == Ending::InUse {
+        return Err(Error::InUse { target: target.clone() });
     }
+    see_server_off(record);
+    if queue::remove(&queue::control()?, record.loop_number) {
+        return Ok(());
+    }
+    Err(Error::StillThere { tag: record.tag.clone(), what: format!("loop{}", record.loop_number) })
 }
 
 /// Undoes a drive whose program was killed. Nothing left of it is success; what does not match is not touched.
