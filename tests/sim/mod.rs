@@ -1,4 +1,5 @@
 //! What the tests of simulated drives share. They need root, and the programs of all three file systems.
+#![expect(dead_code, reason = "no test uses all of it")]
 
 use std::path::PathBuf;
 
