@@ -37,7 +37,8 @@ fn apart(body: impl FnOnce() -> bool) {
 
 fn hide(directory: &Path) {
     namespace::make_mounts_private().expect("root may");
-    nix::mount::mount(Some("hidden"), directory, Some("tmpfs"), MsFlags::empty(), None::<&str>).expect("root may");
+    nix::mount::mount(Some("hidden"), directory, Some("tmpfs"), MsFlags::empty(), None::<&str>)
+        .expect("root may");
 }
 
 fn refusal(spec: &Spec) -> Option<Error> {
@@ -73,7 +74,8 @@ fn without_the_program_for_a_file_system_it_names_the_package() {
         std::env::split_paths(&path).filter(|one| one.join("mkfs.xfs").exists()).for_each(|one| hide(&one));
         let error = refusal(&spec(FileSystem::Xfs));
         error.is_some_and(|error| {
-            error.is_unavailable() && error.hint().is_some_and(|hint| hint == "install the package \"xfsprogs\"")
+            error.is_unavailable()
+                && error.hint().is_some_and(|hint| hint == "install the package \"xfsprogs\"")
         })
     });
 }
@@ -99,9 +101,12 @@ fn nothing_is_made_when_the_journal_cannot_be_written() {
         made.push(record.clone());
         Err(Errno::ENOSPC.into())
     };
-    let error = SimulatedDrive::create(&spec(FileSystem::Ext4), sim::options(&mut journal)).expect_err("no journal");
+    let error =
+        SimulatedDrive::create(&spec(FileSystem::Ext4), sim::options(&mut journal)).expect_err("no journal");
     assert!(matches!(error, Error::Journal(_)), "{error:?}");
-    sim::wait_until("the drive is gone", || !Path::new(&format!("/sys/block/loop{}", made[0].loop_number)).exists());
+    sim::wait_until("the drive is gone", || {
+        !Path::new(&format!("/sys/block/loop{}", made[0].loop_number)).exists()
+    });
 }
 
 #[test]
@@ -178,7 +183,9 @@ fn open_files_are_told_and_the_drive_goes_with_them() {
     let error = drive.close().expect_err("a file is open");
     assert!(matches!(error, Error::InUse { .. }), "{error:?}");
     drop(file);
-    sim::wait_until("the drive is gone", || !Path::new(&format!("/sys/block/loop{}", record.loop_number)).exists());
+    sim::wait_until("the drive is gone", || {
+        !Path::new(&format!("/sys/block/loop{}", record.loop_number)).exists()
+    });
 }
 
 #[test]
@@ -189,7 +196,8 @@ fn a_drive_for_everybody_lives_until_it_is_unmounted() {
         let record = mount(&spec(file_system), &target, sim::options(&mut sim::forget)).expect("root may");
         std::fs::write(target.join("file"), "x").expect("the drive can be written");
         assert!(leftovers().0.contains(&record));
-        let error = mount(&spec(file_system), &target, sim::options(&mut sim::forget)).expect_err("not empty");
+        let error =
+            mount(&spec(file_system), &target, sim::options(&mut sim::forget)).expect_err("not empty");
         assert!(matches!(error, Error::NotEmpty { .. }), "{error:?}");
         umount(&target).expect("it is a simulated drive");
         gone(&record);

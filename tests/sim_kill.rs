@@ -109,8 +109,12 @@ fn nothing_is_left(record: &Record, what: &str) {
     let device = format!("loop{}", record.loop_number);
     let node = PathBuf::from("/sys/block").join(&device);
     sim::wait_until(&format!("{what}: {device} is gone"), || !node.exists());
-    sim::wait_until(&format!("{what}: the serving process is gone"), || started_at(record.server_pid).is_none());
-    sim::wait_until(&format!("{what}: kernel threads of {device} are idle"), || threads_of(&device).is_empty());
+    sim::wait_until(&format!("{what}: the serving process is gone"), || {
+        started_at(record.server_pid).is_none()
+    });
+    sim::wait_until(&format!("{what}: kernel threads of {device} are idle"), || {
+        threads_of(&device).is_empty()
+    });
     assert!(!leftovers().0.contains(record), "{what}: mounts are left");
 }
 
@@ -125,7 +129,10 @@ fn whoever_is_killed_nothing_is_left() {
         let load = [Load::Threads, Load::Command][random.random_range(0..2)];
         let killed = [Killed::Program, Killed::Server, Killed::Both][random.random_range(0..3)];
         let delay = Duration::from_micros(random.random_range(0..900_000));
-        let what = format!("seed {seed}, turn {turn}: {killed:?} on {} with {load:?} after {delay:?}", file_system.name());
+        let what = format!(
+            "seed {seed}, turn {turn}: {killed:?} on {} with {load:?} after {delay:?}",
+            file_system.name()
+        );
         let (process, reader) = program(file_system, load);
         let mut line = String::new();
         BufReader::new(reader).read_line(&mut line).expect("the program tells its drive");

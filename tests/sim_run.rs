@@ -56,7 +56,8 @@ fn what_the_command_left_running_ends_with_it() {
 fn a_command_that_is_not_there_is_told_and_no_drive_is_left() {
     let spec = Spec::new(Model::zero(), FileSystem::Ext4);
     let command = ["/no/such/program".to_owned()];
-    let error = run_command(&spec, sim::options(&mut sim::forget), &command, &never).expect_err("no such program");
+    let error =
+        run_command(&spec, sim::options(&mut sim::forget), &command, &never).expect_err("no such program");
     assert!(matches!(error, Error::NoCommand { errno: Errno::ENOENT, .. }), "{error:?}");
     assert_eq!(error.to_string(), "could not run \"/no/such/program\": No such file or directory");
 }

@@ -1,4 +1,4 @@
-//! Memory that is never paged out, and the settings that keep a process out of the kernel's way when memory is short.
+//! Memory that is there before it is needed, and the settings that keep a process out of the kernel's way when memory is short.
 #![expect(unsafe_code, reason = "mmap, mlock and prctl have no safe wrapper among the features in use")]
 
 use std::ops::{Deref, DerefMut};
@@ -8,15 +8,6 @@ use nix::errno::Errno;
 
 /// linux/prctl.h; not in the libc crate.
 const PR_SET_IO_FLUSHER: libc::c_int = 57;
-
-/// When the pages of a [`LockedBuffer`] come into being.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fill {
-    /// All at once: nothing is allocated later.
-    Now,
-    /// Each when it is first touched; from then on it stays.
-    OnFirstTouch,
-}
 
 /// Anonymous memory, page-aligned (so fit for `O_DIRECT`), zeroed, locked.
 #[derive(Debug)]
@@ -30,7 +21,7 @@ unsafe impl Send for LockedBuffer {}
 
 impl LockedBuffer {
     /// A buffer of `length_bytes`, which must not be 0. Fails with ENOMEM, or EPERM without CAP_IPC_LOCK.
-    pub fn new(length_bytes: usize, fill: Fill) -> Result<LockedBuffer, Errno> {
+    pub fn new(length_bytes: usize) -> Result<LockedBuffer, Errno> {
         let (protection, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a fresh anonymous mapping at an address of the kernel's choice aliases nothing.
@@ -40,12 +31,8 @@ impl LockedBuffer {
         }
         let start = NonNull::new(start.cast()).ok_or(Errno::ENOMEM)?;
         let buffer = LockedBuffer { start, length: length_bytes };
-        let lock_flags = match fill {
-            Fill::Now => 0,
-            Fill::OnFirstTouch => libc::MLOCK_ONFAULT,
-        };
         // SAFETY: the range is exactly the mapping made above.
-        Errno::result(unsafe { libc::mlock2(start.as_ptr().cast(), length_bytes, lock_flags) })?;
+        Errno::result(unsafe { libc::mlock(start.as_ptr().cast(), length_bytes) })?;
         Ok(buffer)
     }
 }
@@ -73,11 +60,11 @@ impl Drop for LockedBuffer {
     }
 }
 
-/// Keeps every page of this process that is touched from now on (code and stacks included) in memory.
-pub fn lock_all_on_first_touch() -> Result<(), Errno> {
+/// Brings every page of this process into memory (code and stacks included), now and with every later mapping, and keeps
+/// it there: nothing it does from then on makes it wait for memory.
+pub fn lock_all() -> Result<(), Errno> {
     // SAFETY: takes flags only.
-    Errno::result(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT) })
-        .map(drop)
+    Errno::result(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) }).map(drop)
 }
 
 /// Tells the kernel that this thread, and those it starts, serve writeback (PR_SET_IO_FLUSHER): when it needs memory it
@@ -100,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_locked_buffer_is_aligned_for_direct_io_and_starts_as_zeroes() {
-        let mut buffer = LockedBuffer::new(3 * 4096, Fill::Now).expect("12 kB can be locked");
+        let mut buffer = LockedBuffer::new(3 * 4096).expect("12 kB can be locked");
         assert_eq!(buffer.as_ptr().align_offset(4096), 0);
         assert!(buffer.iter().all(|byte| *byte == 0));
         buffer[4096] = 7;

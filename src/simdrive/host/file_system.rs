@@ -112,7 +112,7 @@ impl Filesystem for DriveFile {
         let left = self.size_bytes.saturating_sub(offset);
         let length = u64::from(size).min(left);
         let count = super::MOST_BYTES.min(usize::try_from(length).unwrap_or(usize::MAX));
-        let mut bytes = self.pool.lend();
+        let mut bytes = self.pool.lend(count);
         match self.store.read(offset, &mut bytes[..count]) {
             Ok(()) => {
                 let answer = Answer::Read(reply, bytes, count);

@@ -6,8 +6,9 @@
 //!
 //! - It holds the only descriptor of the FUSE connection: when it ends, however it ends, the kernel fails all requests
 //!   and nobody waits for ever. It never exits while a mount needs it: it leaves when the file system is unmounted.
-//! - Nothing in the way of a request allocates page cache or waits for another file system's writeback: direct I/O,
-//!   locked buffers, PR_SET_IO_FLUSHER. So memory may be as short as it likes without a deadlock.
+//! - Nothing in the way of a request allocates page cache or any other memory: direct I/O, buffers made before, every
+//!   page locked. A page fault would be enough: in a memory cgroup it waits for writeback, which waits for this process.
+//!   PR_SET_IO_FLUSHER says the same to the kernel once more, where it is permitted.
 //! - It exits on the first panic of any thread.
 //! - When the program ends without a word, latency stops, and the kernel unmounts at full speed.
 
@@ -80,7 +81,7 @@ impl Server {
         let log = self.log.map(|(file, recorder)| Log::new(file, recorder)).transpose()?;
         let log_store = log.as_ref().map(Log::store);
         let engine = Arc::new(Engine::new(self.model, self.options, log));
-        let pool = Pool::new(MOST_IN_FLIGHT, MOST_BYTES)?;
+        let pool = Pool::new()?;
         let drive = DriveFile {
             name: self.tag,
             size_bytes,
@@ -121,7 +122,7 @@ fn keep_out_of_the_way() -> io::Result<()> {
     // A container may refuse these two; direct I/O and locked buffers hold without them.
     memory::become_io_flusher();
     std::fs::write("/proc/self/oom_score_adj", "-1000").unwrap_or_default();
-    memory::lock_all_on_first_touch()?;
+    memory::lock_all()?;
     Ok(())
 }
 

@@ -4,30 +4,35 @@ use std::io;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use crate::sys::memory::{Fill, LockedBuffer};
+use crate::sys::memory::LockedBuffer;
 
-/// Buffers of the longest request each. The last one given back is lent first, so that few are ever touched.
+/// Length and number of the buffers of each kind: as many short ones as there can be requests, and enough long ones to
+/// keep a fast drive reading.
+const KINDS: [(usize, usize); 2] = [(64 << 10, super::MOST_IN_FLIGHT), (super::MOST_BYTES, 16)];
+
+/// Buffers for reads.
 #[derive(Debug)]
 pub struct Pool {
-    free: Mutex<Vec<LockedBuffer>>,
+    free: Mutex<[Vec<LockedBuffer>; 2]>,
     given_back: Condvar,
 }
 
 impl Pool {
-    /// A pool of `count` buffers of `length_bytes`.
-    pub fn new(count: usize, length_bytes: usize) -> io::Result<Arc<Pool>> {
-        let free = (0..count)
-            .map(|_| LockedBuffer::new(length_bytes, Fill::OnFirstTouch))
-            .collect::<Result<Vec<_>, _>>()?;
+    /// All buffers, free.
+    pub fn new() -> io::Result<Arc<Pool>> {
+        let buffers =
+            |(length, count)| (0..count).map(|_| LockedBuffer::new(length)).collect::<Result<Vec<_>, _>>();
+        let free = [buffers(KINDS[0])?, buffers(KINDS[1])?];
         Ok(Arc::new(Pool { free: Mutex::new(free), given_back: Condvar::new() }))
     }
 
-    /// Lends a buffer; waits for one when all are lent, as a drive whose queue is full.
-    pub fn lend(self: &Arc<Pool>) -> Loan {
+    /// Lends a buffer of `length` bytes or more; waits for one when all are lent, as a drive whose queue is full.
+    pub fn lend(self: &Arc<Pool>, length: usize) -> Loan {
+        let kind = usize::from(length > KINDS[0].0);
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            if let Some(buffer) = free.pop() {
-                return Loan { buffer: Some(buffer), pool: Arc::clone(self) };
+            if let Some(buffer) = free[kind].pop() {
+                return Loan { buffer: Some(buffer), kind, pool: Arc::clone(self) };
             }
             free = self.given_back.wait(free).unwrap_or_else(PoisonError::into_inner);
         }
@@ -39,6 +44,7 @@ impl Pool {
 pub struct Loan {
     /// `None` only while it is dropped.
     buffer: Option<LockedBuffer>,
+    kind: usize,
     pool: Arc<Pool>,
 }
 
@@ -59,7 +65,7 @@ impl DerefMut for Loan {
 impl Drop for Loan {
     fn drop(&mut self) {
         let mut free = self.pool.free.lock().unwrap_or_else(PoisonError::into_inner);
-        free.extend(self.buffer.take());
+        free[self.kind].extend(self.buffer.take());
         drop(free);
         self.pool.given_back.notify_one();
     }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
 
-use crate::sys::memory::{Fill, LockedBuffer};
+use crate::sys::memory::LockedBuffer;
 
 /// Bytes of one batch.
 const BATCH_BYTES: usize = 8 << 20;
@@ -51,7 +51,7 @@ struct Batch {
 
 impl Batch {
     fn new() -> io::Result<Batch> {
-        let bytes = LockedBuffer::new(BATCH_BYTES, Fill::Now)?;
+        let bytes = LockedBuffer::new(BATCH_BYTES)?;
         Ok(Batch { bytes, writes: Vec::with_capacity(BATCH_WRITES), used: 0 })
     }
 

@@ -8,7 +8,7 @@ use super::queue;
 use crate::simdrive::error::{Attempt, Error};
 use crate::simdrive::host::{MOST_BYTES, Transport};
 use crate::sys::clock::now_ns;
-use crate::sys::memory::{Fill, LockedBuffer};
+use crate::sys::memory::LockedBuffer;
 
 const SHORT_BYTES: usize = 4096;
 const SHORT_WRITES: u64 = 300;
@@ -18,7 +18,7 @@ const LONG_WRITES: u64 = 12;
 pub fn measure(number: u32) -> Result<Transport, Error> {
     let node = queue::node(number);
     let device = queue::open(number, libc::O_DIRECT)?;
-    let buffer = LockedBuffer::new(MOST_BYTES, Fill::Now).attempt("lock memory for", &node)?;
+    let buffer = LockedBuffer::new(MOST_BYTES).attempt("lock memory for", &node)?;
     let short_ns = median_ns(&device, &node, &buffer[..SHORT_BYTES], SHORT_WRITES)?;
     let long_ns = median_ns(&device, &node, &buffer, LONG_WRITES)?;
     Ok(Transport { base_ns: short_ns, per_mib_ns: long_ns.saturating_sub(short_ns) })
