@@ -4,15 +4,15 @@ mod sim;
 
 use std::path::Path;
 
-use fsynclab::simdrive::model::Model;
-use fsynclab::simdrive::mount::{FileSystem, Spec, leftovers};
+use fsynclab::simdrive::mount::leftovers;
+use fsynclab::simdrive::spec::{FileSystem, Spec};
 use fsynclab::sys::clock::now_ns;
 
 #[test]
 fn set_up_takes_less_than_two_seconds_and_nothing_is_left() {
     for file_system in FileSystem::ALL {
         let start_ns = now_ns();
-        let drive = sim::drive(&Spec::new(Model::zero(), file_system));
+        let drive = sim::drive(&sim::spec(file_system));
         let set_up_ms = (now_ns() - start_ns) / 1_000_000;
         let (device, record) = (drive.device_name(), drive.record().clone());
         let file = drive.mount_point().join("file");

@@ -8,18 +8,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fsynclab::simdrive::Error;
-use fsynclab::simdrive::model::Model;
-use fsynclab::simdrive::mount::{FileSystem, Record, SimulatedDrive, Spec, leftovers, mount, umount};
+use fsynclab::simdrive::mount::{Record, SimulatedDrive, leftovers, mount, umount};
+use fsynclab::simdrive::spec::{FileSystem, Spec};
 use fsynclab::sys::{fork, namespace};
 use nix::errno::Errno;
 use nix::mount::{MsFlags, umount2};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::WaitStatus;
 use nix::unistd::Pid;
-
-fn spec(file_system: FileSystem) -> Spec {
-    Spec::new(Model::zero(), file_system)
-}
 
 fn gone(record: &Record) {
     let loop_device = PathBuf::from(format!("/sys/block/loop{}", record.loop_number));
@@ -49,7 +45,7 @@ fn refusal(spec: &Spec) -> Option<Error> {
 fn without_root_it_says_so() {
     apart(|| {
         nix::unistd::setuid(nix::unistd::Uid::from_raw(65534)).expect("root may become nobody");
-        let error = refusal(&spec(FileSystem::Ext4));
+        let error = refusal(&sim::spec(FileSystem::Ext4));
         error.is_some_and(|error| matches!(error, Error::NeedsRoot) && error.is_unavailable())
     });
 }
@@ -58,7 +54,7 @@ fn without_root_it_says_so() {
 fn without_fuse_it_says_so() {
     apart(|| {
         hide(Path::new("/dev"));
-        let error = refusal(&spec(FileSystem::Ext4));
+        let error = refusal(&sim::spec(FileSystem::Ext4));
         error.is_some_and(|error| {
             error.is_unavailable()
                 && error.hint().is_some()
@@ -72,7 +68,7 @@ fn without_the_program_for_a_file_system_it_names_the_package() {
     apart(|| {
         let path = std::env::var_os("PATH").expect("there is a PATH");
         std::env::split_paths(&path).filter(|one| one.join("mkfs.xfs").exists()).for_each(|one| hide(&one));
-        let error = refusal(&spec(FileSystem::Xfs));
+        let error = refusal(&sim::spec(FileSystem::Xfs));
         error.is_some_and(|error| {
             error.is_unavailable()
                 && error.hint().is_some_and(|hint| hint == "install the package \"xfsprogs\"")
@@ -82,8 +78,8 @@ fn without_the_program_for_a_file_system_it_names_the_package() {
 
 #[test]
 fn a_mount_option_that_the_file_system_does_not_know_is_told() {
-    let mut wrong = spec(FileSystem::Xfs);
-    "no_such_option,noatime".clone_into(&mut wrong.mount_options);
+    let mut wrong = sim::spec(FileSystem::Xfs);
+    wrong.mount_options = Some("no_such_option,noatime".to_owned());
     let mut made = Vec::new();
     let mut journal = |record: &Record| {
         made.push(record.clone());
@@ -101,8 +97,8 @@ fn nothing_is_made_when_the_journal_cannot_be_written() {
         made.push(record.clone());
         Err(Errno::ENOSPC.into())
     };
-    let error =
-        SimulatedDrive::create(&spec(FileSystem::Ext4), sim::options(&mut journal)).expect_err("no journal");
+    let error = SimulatedDrive::create(&sim::spec(FileSystem::Ext4), sim::options(&mut journal))
+        .expect_err("no journal");
     assert!(matches!(error, Error::Journal(_)), "{error:?}");
     sim::wait_until("the drive is gone", || {
         !Path::new(&format!("/sys/block/loop{}", made[0].loop_number)).exists()
@@ -111,7 +107,7 @@ fn nothing_is_made_when_the_journal_cannot_be_written() {
 
 #[test]
 fn a_full_drive_is_the_writers_error_and_closes_well() {
-    let mut small = spec(FileSystem::Ext4);
+    let mut small = sim::spec(FileSystem::Ext4);
     small.size_bytes = 32 << 20;
     let drive = sim::drive(&small);
     let record = drive.record().clone();
@@ -134,7 +130,7 @@ fn a_full_disk_below_breaks_the_drive_and_says_so() {
     let mut journal = sim::forget;
     let mut options = sim::options(&mut journal);
     options.directory.clone_from(&below);
-    let drive = SimulatedDrive::create(&spec(FileSystem::Ext4), options).expect("the file system fits");
+    let drive = SimulatedDrive::create(&sim::spec(FileSystem::Ext4), options).expect("the file system fits");
     let record = drive.record().clone();
     let file = std::fs::File::create(drive.mount_point().join("file")).expect("there is room for a name");
     let chunk = vec![1; 1 << 20];
@@ -152,9 +148,10 @@ fn a_full_disk_below_breaks_the_drive_and_says_so() {
 
 #[test]
 fn a_drive_that_somebody_else_unmounted_is_told_and_leaves_nothing() {
-    let drive = sim::drive(&spec(FileSystem::Btrfs));
+    let drive = sim::drive(&sim::spec(FileSystem::Btrfs));
     let record = drive.record().clone();
-    nix::mount::umount(drive.mount_point()).expect("root may");
+    // Another test's process may hold the root directory open for the moment of its fork.
+    sim::wait_until("it is unmounted", || nix::mount::umount(drive.mount_point()).is_ok());
     let error = drive.close().expect_err("it was not there any more");
     assert!(matches!(error, Error::UnmountedByOthers { .. }), "{error:?}");
     gone(&record);
@@ -163,7 +160,7 @@ fn a_drive_that_somebody_else_unmounted_is_told_and_leaves_nothing() {
 #[test]
 fn the_end_of_the_serving_process_is_told_and_leaves_nothing() {
     for file_system in FileSystem::ALL {
-        let drive = sim::drive(&spec(file_system));
+        let drive = sim::drive(&sim::spec(file_system));
         let record = drive.record().clone();
         std::fs::write(drive.mount_point().join("file"), vec![1; 1 << 20]).expect("the drive can be written");
         kill(Pid::from_raw(drive.server_pid()), Signal::SIGKILL).expect("it runs");
@@ -177,7 +174,7 @@ fn the_end_of_the_serving_process_is_told_and_leaves_nothing() {
 
 #[test]
 fn open_files_are_told_and_the_drive_goes_with_them() {
-    let drive = sim::drive(&spec(FileSystem::Ext4));
+    let drive = sim::drive(&sim::spec(FileSystem::Ext4));
     let record = drive.record().clone();
     let file = std::fs::File::create(drive.mount_point().join("file")).expect("the drive can be written");
     let error = drive.close().expect_err("a file is open");
@@ -193,11 +190,12 @@ fn a_drive_for_everybody_lives_until_it_is_unmounted() {
     let target = sim::directory().join(format!("everybody-{}", std::process::id()));
     std::fs::create_dir_all(&target).expect("root may");
     for file_system in FileSystem::ALL {
-        let record = mount(&spec(file_system), &target, sim::options(&mut sim::forget)).expect("root may");
+        let record =
+            mount(&sim::spec(file_system), &target, sim::options(&mut sim::forget)).expect("root may");
         std::fs::write(target.join("file"), "x").expect("the drive can be written");
         assert!(leftovers().0.contains(&record));
         let error =
-            mount(&spec(file_system), &target, sim::options(&mut sim::forget)).expect_err("not empty");
+            mount(&sim::spec(file_system), &target, sim::options(&mut sim::forget)).expect_err("not empty");
         assert!(matches!(error, Error::NotEmpty { .. }), "{error:?}");
         umount(&target).expect("it is a simulated drive");
         gone(&record);

@@ -12,8 +12,8 @@ use std::thread;
 use std::time::Duration;
 
 use fsynclab::simdrive::Error;
-use fsynclab::simdrive::model::Model;
-use fsynclab::simdrive::mount::{FileSystem, Record, SimulatedDrive, Spec, leftovers, run_command};
+use fsynclab::simdrive::mount::{Record, SimulatedDrive, leftovers, run_command};
+use fsynclab::simdrive::spec::{FileSystem, Spec};
 use fsynclab::sys::fork::{Process, detached, started_at};
 use fsynclab::sys::kernel::Kernel;
 use fsynclab::sys::real::Real;
@@ -66,7 +66,7 @@ fn tell(mut writer: &PipeWriter, record: &Record) -> std::io::Result<()> {
 
 fn write_in_threads(file_system: FileSystem, writer: &PipeWriter) -> Result<(), Error> {
     let mut journal = |record: &Record| tell(writer, record);
-    let drive = SimulatedDrive::create(&Spec::new(Model::zero(), file_system), sim::options(&mut journal))?;
+    let drive = SimulatedDrive::create(&sim::spec(file_system), sim::options(&mut journal))?;
     thread::scope(|scope| {
         for name in ["one", "two", "three"] {
             let path = drive.mount_point().join(name);
@@ -92,7 +92,7 @@ fn write_in_a_command(file_system: FileSystem, writer: &PipeWriter) -> Result<()
         (while dd if=/dev/zero of=f$n bs=64k count=40 conv=fsync 2>/dev/null; do :; done) & done; wait";
     let command: Vec<String> = ["sh", "-c", script].map(str::to_owned).to_vec();
     let mut journal = |record: &Record| tell(writer, record);
-    let spec = Spec::new(Model::zero(), file_system);
+    let spec = sim::spec(file_system);
     run_command(&spec, sim::options(&mut journal), &command, &|| None).map(drop)
 }
 

@@ -9,8 +9,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fsynclab::simdrive::model::Model;
-use fsynclab::simdrive::mount::{FileSystem, SimulatedDrive, Spec};
+use fsynclab::simdrive::mount::SimulatedDrive;
+use fsynclab::simdrive::spec::FileSystem;
 use fsynclab::sys::fork::{Process, detached};
 use fsynclab::sys::kernel::Kernel;
 use fsynclab::sys::real::Real;
@@ -36,7 +36,7 @@ fn make_cgroup() -> PathBuf {
 
 fn write_in(group: &Path, file_system: FileSystem, megabytes: u64) -> Result<(), Box<dyn std::error::Error>> {
     std::fs::write(group.join("cgroup.procs"), "0")?;
-    let spec = Spec::new(Model::zero(), file_system);
+    let spec = sim::spec(file_system);
     let drive = SimulatedDrive::create(&spec, sim::options(&mut sim::forget))?;
     let file = std::fs::File::create(drive.mount_point().join("file"))?;
     let chunk = vec![7; 1 << 20];

@@ -6,14 +6,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use fsynclab::simdrive::Error;
-use fsynclab::simdrive::model::Model;
-use fsynclab::simdrive::mount::{FileSystem, Spec, run_command};
+use fsynclab::simdrive::mount::run_command;
+use fsynclab::simdrive::spec::{FileSystem, Spec};
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
 
 fn run(script: &str, stop: &dyn Fn() -> Option<Signal>) -> Result<i32, Error> {
     let command: Vec<String> = ["sh", "-c", script].map(str::to_owned).to_vec();
-    run_command(&Spec::new(Model::zero(), FileSystem::Ext4), sim::options(&mut sim::forget), &command, stop)
+    run_command(&sim::spec(FileSystem::Ext4), sim::options(&mut sim::forget), &command, stop)
 }
 
 fn never() -> Option<Signal> {
@@ -54,7 +54,7 @@ fn what_the_command_left_running_ends_with_it() {
 
 #[test]
 fn a_command_that_is_not_there_is_told_and_no_drive_is_left() {
-    let spec = Spec::new(Model::zero(), FileSystem::Ext4);
+    let spec = sim::spec(FileSystem::Ext4);
     let command = ["/no/such/program".to_owned()];
     let error =
         run_command(&spec, sim::options(&mut sim::forget), &command, &never).expect_err("no such program");

@@ -2,7 +2,12 @@
 
 pub mod error;
 pub mod host;
+pub mod imply;
 pub mod model;
+pub mod models;
 pub mod mount;
+pub mod price;
+pub mod spec;
+pub mod writelog;
 
 pub use error::Error;

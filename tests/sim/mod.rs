@@ -3,7 +3,8 @@
 
 use std::path::PathBuf;
 
-use fsynclab::simdrive::mount::{Options, Record, SimulatedDrive, Spec};
+use fsynclab::simdrive::mount::{Options, Record, SimulatedDrive};
+use fsynclab::simdrive::spec::{FileSystem, Spec};
 use fsynclab::sys::clock::now_ns;
 
 /// Where the tests keep the contents of their drives.
@@ -21,6 +22,11 @@ pub fn forget(_: &Record) -> std::io::Result<()> {
 /// Plain options with this journal.
 pub fn options(journal: &mut dyn FnMut(&Record) -> std::io::Result<()>) -> Options<'_> {
     Options { seed: 1, directory: directory(), aged: true, write_log: None, journal }
+}
+
+/// A drive that takes no time.
+pub fn spec(file_system: FileSystem) -> Spec {
+    format!("zero,fs={}", file_system.name()).parse().expect("a spec")
 }
 
 /// A drive as the spec says.

@@ -1,23 +1,25 @@
 //! What the program and the serving process say to each other, over a socket pair that keeps messages whole.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair};
-use std::os::fd::AsRawFd;
 
 use super::engine::{Tally, Transport};
 
 /// Longest wait for the other side's answer.
 const LIMIT: Duration = Duration::from_secs(10);
+/// A message is three numbers and perhaps a text.
 const WORDS: usize = 3;
-const BYTES: usize = WORDS * 8;
+const WORDS_BYTES: usize = WORDS * 8;
+/// Longest text of a mark in bytes.
+const TEXT_BYTES: usize = 1000;
 
 /// What the program asks of the serving process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
     /// The file system is mounted: serve it.
     Serve,
@@ -26,7 +28,7 @@ pub enum Message {
     /// Answer everything at once from now on.
     StopLatency,
     /// Put a mark into the write log.
-    Mark(u64),
+    Mark(String),
     /// Say what was done so far.
     Tell,
     /// Live on when the program ends: SIGTERM then stands for [`Message::StopLatency`].
@@ -34,23 +36,23 @@ pub enum Message {
 }
 
 impl Message {
-    fn words(self) -> [u64; WORDS] {
+    fn parts(&self) -> ([u64; WORDS], &str) {
         match self {
-            Message::Serve => [0, 0, 0],
-            Message::StartLatency(transport) => [1, transport.base_ns, transport.per_mib_ns],
-            Message::StopLatency => [2, 0, 0],
-            Message::Mark(mark) => [3, mark, 0],
-            Message::Tell => [4, 0, 0],
-            Message::StayBehind => [5, 0, 0],
+            Message::Serve => ([0, 0, 0], ""),
+            Message::StartLatency(transport) => ([1, transport.base_ns, transport.per_mib_ns], ""),
+            Message::StopLatency => ([2, 0, 0], ""),
+            Message::Mark(text) => ([3, 0, 0], text),
+            Message::Tell => ([4, 0, 0], ""),
+            Message::StayBehind => ([5, 0, 0], ""),
         }
     }
 
-    fn from_words(words: [u64; WORDS]) -> Option<Message> {
+    fn from_parts(words: [u64; WORDS], text: &str) -> Option<Message> {
         Some(match words {
             [0, ..] => Message::Serve,
             [1, base_ns, per_mib_ns] => Message::StartLatency(Transport { base_ns, per_mib_ns }),
             [2, ..] => Message::StopLatency,
-            [3, mark, _] => Message::Mark(mark),
+            [3, ..] => Message::Mark(text.to_owned()),
             [4, ..] => Message::Tell,
             [5, ..] => Message::StayBehind,
             _ => return None,
@@ -80,8 +82,9 @@ impl Line {
     }
 
     /// The program's side: sends a message and waits for its answer.
-    pub fn ask(&self, message: Message) -> io::Result<Status> {
-        self.put(message.words())?;
+    pub fn ask(&self, message: &Message) -> io::Result<Status> {
+        let (words, text) = message.parts();
+        self.put(words, text)?;
         let timeout = PollTimeout::try_from(LIMIT).unwrap_or(PollTimeout::MAX);
         loop {
             match poll(&mut [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)], timeout) {
@@ -91,44 +94,49 @@ impl Line {
                 Err(errno) => return Err(errno.into()),
             }
         }
-        let [errno, answered, late] = self.take()?.ok_or(Errno::EPIPE)?;
+        let ([errno, answered, late], _) = self.take()?.ok_or(Errno::EPIPE)?;
         let broken = i32::try_from(errno).ok().filter(|number| *number != 0).map(Errno::from_raw);
         Ok(Status { broken, tally: Tally { answered, late } })
     }
 
     /// The server's side: the next message; `None` when the program is gone. EINTR when a signal came.
     pub fn next(&self) -> io::Result<Option<Message>> {
-        let Some(words) = self.take()? else { return Ok(None) };
-        Message::from_words(words).map(Some).ok_or_else(|| Errno::EBADMSG.into())
+        let Some((words, text)) = self.take()? else { return Ok(None) };
+        Message::from_parts(words, &text).map(Some).ok_or_else(|| Errno::EBADMSG.into())
     }
 
     /// The server's side: answers the last message.
     pub fn answer(&self, status: Status) -> io::Result<()> {
         let errno = status.broken.map_or(0, |errno| u64::from((errno as i32).unsigned_abs()));
-        self.put([errno, status.tally.answered, status.tally.late])
+        self.put([errno, status.tally.answered, status.tally.late], "")
     }
 
-    fn put(&self, words: [u64; WORDS]) -> io::Result<()> {
-        let mut bytes = [0; BYTES];
-        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
-            place.copy_from_slice(&word.to_ne_bytes());
+    fn put(&self, words: [u64; WORDS], text: &str) -> io::Result<()> {
+        if text.len() > TEXT_BYTES {
+            return Err(Errno::EMSGSIZE.into());
         }
+        let mut bytes = Vec::with_capacity(WORDS_BYTES + text.len());
+        for word in words {
+            bytes.extend(word.to_ne_bytes());
+        }
+        bytes.extend(text.as_bytes());
         send(self.0.as_raw_fd(), &bytes, MsgFlags::MSG_NOSIGNAL)?;
         Ok(())
     }
 
-    fn take(&self) -> io::Result<Option<[u64; WORDS]>> {
-        let mut bytes = [0; BYTES];
-        match recv(self.0.as_raw_fd(), &mut bytes, MsgFlags::empty()) {
+    fn take(&self) -> io::Result<Option<([u64; WORDS], String)>> {
+        let mut bytes = [0; WORDS_BYTES + TEXT_BYTES];
+        let length = match recv(self.0.as_raw_fd(), &mut bytes, MsgFlags::empty()) {
             Ok(0) | Err(Errno::ECONNRESET) => return Ok(None),
-            Ok(_) => {}
+            Ok(length) => length,
             Err(errno) => return Err(errno.into()),
-        }
+        };
         let mut words = [0; WORDS];
         for (word, place) in words.iter_mut().zip(bytes.chunks_exact(8)) {
             *word = u64::from_ne_bytes(place.try_into().map_err(|_| Errno::EBADMSG)?);
         }
-        Ok(Some(words))
+        let text = bytes.get(WORDS_BYTES..length).ok_or(Errno::EBADMSG)?;
+        Ok(Some((words, String::from_utf8_lossy(text).into_owned())))
     }
 }
 
@@ -149,14 +157,15 @@ mod tests {
             Message::Serve,
             Message::StartLatency(transport),
             Message::StopLatency,
-            Message::Mark(9),
+            Message::Mark("copy 1".to_owned()),
             Message::Tell,
             Message::StayBehind,
         ];
         for message in all {
-            assert_eq!(Message::from_words(message.words()), Some(message));
+            let (words, text) = message.parts();
+            assert_eq!(Message::from_parts(words, text), Some(message.clone()));
         }
-        assert_eq!(Message::from_words([99, 0, 0]), None);
+        assert_eq!(Message::from_parts([99, 0, 0], ""), None);
     }
 
     #[test]

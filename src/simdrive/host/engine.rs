@@ -109,7 +109,7 @@ impl Engine {
         let id = state.next_id;
         state.next_id += 1;
         let request = Request { id, operation, offset_bytes: offset, length_bytes: length };
-        if let Err(errno) = state.log.as_mut().map_or(Ok(()), |log| log.issued(&request, data, arrived_ns)) {
+        if let Err(errno) = state.log.as_mut().map_or(Ok(()), |log| log.issued(request, data, arrived_ns)) {
             drop(state);
             answer.refuse(errno);
             return;
@@ -206,8 +206,8 @@ impl Engine {
     }
 
     /// Puts a mark into the write log: after everything answered so far, before everything that arrives later.
-    pub fn mark(&self, mark: u64) -> Result<(), Errno> {
-        self.lock().log.as_mut().map_or(Ok(()), |log| log.marked(mark, now_ns()))
+    pub fn mark(&self, text: &str) -> Result<(), Errno> {
+        self.lock().log.as_mut().map_or(Ok(()), |log| log.marked(text, now_ns()))
     }
 
     /// What was done so far.

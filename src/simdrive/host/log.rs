@@ -8,38 +8,33 @@ use nix::errno::Errno;
 
 use super::store::Store;
 use crate::simdrive::model::Request;
+use crate::simdrive::writelog::{Encoder, Entry, Header};
 
 /// Bytes that go to the file at a time; a multiple of every direct I/O alignment.
 const CHUNK_BYTES: usize = 256 << 10;
 /// The last chunk is padded to this, and the file cut to its true length afterwards.
 const PADDING: usize = 4096;
 
-/// Is told everything that happens to a drive, in order, and makes the bytes of a write log of it.
-pub trait Recorder: Send {
-    /// A request has arrived; `data` is what a write carries.
-    fn issued(&mut self, request: &Request, data: &[u8], at_ns: u64, into: &mut Vec<u8>);
-    /// Its answer is about to leave.
-    fn completed(&mut self, id: u64, at_ns: u64, into: &mut Vec<u8>);
-    /// The program marked this moment.
-    fn marked(&mut self, mark: u64, at_ns: u64, into: &mut Vec<u8>);
-}
-
-/// A recorder and the file its bytes go to.
+/// A write log and the file its bytes go to.
 pub struct Log {
-    recorder: Box<dyn Recorder>,
+    encoder: Encoder,
     file: File,
     store: Arc<Store>,
+    start_ns: u64,
     pending: Vec<u8>,
     written: u64,
 }
 
 impl Log {
-    /// `file` is empty and open with `O_DIRECT`. [`Store::drain`] of [`Log::store`] must run in a thread.
-    pub fn new(file: File, recorder: Box<dyn Recorder>) -> io::Result<Log> {
+    /// Begins a log at `start_ns` of the clock. `file` is empty and open with `O_DIRECT`. [`Store::drain`] of
+    /// [`Log::store`] must run in a thread.
+    pub fn new(file: File, header: &Header, start_ns: u64) -> io::Result<Log> {
         let store = Store::new(file.try_clone()?)?;
         // One request of the longest kind fits on top of a chunk that is nearly full.
-        let pending = Vec::with_capacity(2 * CHUNK_BYTES + super::MOST_BYTES);
-        Ok(Log { recorder, file, store, pending, written: 0 })
+        let mut pending = Vec::with_capacity(2 * CHUNK_BYTES + super::MOST_BYTES);
+        let mut encoder = Encoder::default();
+        encoder.header(header, &mut pending);
+        Ok(Log { encoder, file, store, start_ns, pending, written: 0 })
     }
 
     /// Takes the bytes to the file.
@@ -47,22 +42,27 @@ impl Log {
         Arc::clone(&self.store)
     }
 
-    /// A request has arrived.
-    pub fn issued(&mut self, request: &Request, data: &[u8], at_ns: u64) -> Result<(), Errno> {
-        self.recorder.issued(request, data, at_ns, &mut self.pending);
+    /// A request has arrived; `data` is what a write carries.
+    pub fn issued(&mut self, request: Request, data: &[u8], at_ns: u64) -> Result<(), Errno> {
+        self.enter(&Entry::Issued { at_ns: at_ns - self.start_ns, request, data: Some(data) })?;
         self.pass_on()
     }
 
-    /// An answer is about to leave. It is small and waits for the next request: a log that cannot be written refuses
-    /// that one.
+    /// An answer is about to leave. Its entry is small and waits for the next request: a log that cannot be written
+    /// refuses that one.
     pub fn completed(&mut self, id: u64, at_ns: u64) {
-        self.recorder.completed(id, at_ns, &mut self.pending);
+        self.enter(&Entry::Completed { at_ns: at_ns - self.start_ns, id }).unwrap_or_default();
     }
 
     /// The program marked this moment.
-    pub fn marked(&mut self, mark: u64, at_ns: u64) -> Result<(), Errno> {
-        self.recorder.marked(mark, at_ns, &mut self.pending);
+    pub fn marked(&mut self, text: &str, at_ns: u64) -> Result<(), Errno> {
+        self.enter(&Entry::Mark { at_ns: at_ns - self.start_ns, text })?;
         self.pass_on()
+    }
+
+    /// Fails only for data longer than any request.
+    fn enter(&mut self, entry: &Entry<'_>) -> Result<(), Errno> {
+        self.encoder.entry(entry, &mut self.pending).map_err(|_| Errno::EMSGSIZE)
     }
 
     fn pass_on(&mut self) -> Result<(), Errno> {
@@ -75,8 +75,9 @@ impl Log {
         Ok(())
     }
 
-    /// Hands over what is left; [`Log::cut`] may follow once [`Store::drain`] has ended.
+    /// Ends the log and hands over what is left; [`Log::cut`] may follow once [`Store::drain`] has ended.
     pub fn finish(&mut self) -> Result<(), Errno> {
+        self.encoder.end(&mut self.pending);
         let length = self.written + self.pending.len() as u64;
         self.pending.resize(self.pending.len().next_multiple_of(PADDING), 0);
         for chunk in self.pending.chunks(CHUNK_BYTES) {

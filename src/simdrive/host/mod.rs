@@ -31,7 +31,6 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
 
 pub use control::{Line, Message, Status};
 pub use engine::{Tally, Transport};
-pub use log::Recorder;
 
 use self::engine::Engine;
 use self::file_system::DriveFile;
@@ -39,6 +38,8 @@ use self::log::Log;
 use self::pool::Pool;
 use self::store::Store;
 use super::model::{Model, Options};
+use super::writelog::Header;
+use crate::sys::clock::now_ns;
 use crate::sys::{memory, namespace};
 
 /// Longest request: the kernel's own limit for FUSE (256 pages).
@@ -56,8 +57,8 @@ pub struct Server {
     pub options: Options,
     /// An empty file as long as the drive, open with `O_DIRECT`.
     pub backing: File,
-    /// The write log's empty file, open with `O_DIRECT`, and what makes its bytes.
-    pub log: Option<(File, Box<dyn Recorder>)>,
+    /// The write log's empty file, open with `O_DIRECT`, and how it begins.
+    pub log: Option<(File, Header)>,
     /// `/dev/fuse`.
     pub fuse: OwnedFd,
     /// The line to the program.
@@ -78,7 +79,7 @@ impl Server {
         let Some(Message::Serve) = self.line.next()? else { return Ok(()) };
         let size_bytes = self.options.size_bytes;
         let store = Store::new(self.backing)?;
-        let log = self.log.map(|(file, recorder)| Log::new(file, recorder)).transpose()?;
+        let log = self.log.map(|(file, header)| Log::new(file, &header, now_ns())).transpose()?;
         let log_store = log.as_ref().map(Log::store);
         let engine = Arc::new(Engine::new(self.model, self.options, log));
         let pool = Pool::new()?;
@@ -145,7 +146,7 @@ fn obey(line: &Line, engine: &Engine, store: &Store) {
             Message::Serve | Message::Tell | Message::StayBehind => {}
             Message::StartLatency(transport) => engine.start_latency(transport),
             Message::StopLatency => engine.stop_latency(),
-            Message::Mark(mark) => broken = broken.or(engine.mark(mark).err()),
+            Message::Mark(ref text) => broken = broken.or(engine.mark(text).err()),
         }
         if line.answer(Status { broken, tally: engine.tally() }).is_err() {
             break;

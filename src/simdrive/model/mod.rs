@@ -10,9 +10,21 @@
 //! What a flush means here, as on SATA: it starts when everything submitted before it has completed, and what is
 //! submitted after it waits until it has completed.
 
+use serde::{Deserialize, Serialize};
+
+mod cache;
 mod drive;
+mod flash;
+mod mechanism;
+mod network;
+mod numbers;
+mod rotating;
+
+#[cfg(test)]
+mod tests;
 
 pub use drive::Drive;
+pub use numbers::{Flash, Mechanism, Model, Network, Rotating, WriteCache};
 
 /// What a request asks of the drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -50,7 +62,8 @@ pub struct Completion {
 }
 
 /// What the drive does with a flush.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Flush {
     /// Completes when everything before it is on the medium.
     Honest,
@@ -61,9 +74,9 @@ pub enum Flush {
 /// How one drive of a model is set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Options {
-    /// Is the write cache on? [`Model::write_cache`] says what the model ships with.
+    /// Is the write cache on? Without effect on a model that has none. [`Model::options`] has what the model ships with.
     pub write_cache: bool,
-    /// What a flush does. [`Model::flush`] says what the model ships with.
+    /// What a flush does. [`Model::options`] has what the model ships with.
     pub flush: Flush,
     /// Size of the simulated drive: it stands for the whole stroke of a rotating one.
     pub size_bytes: u64,
@@ -80,42 +93,4 @@ pub struct Extent {
     pub length_bytes: u64,
     /// Id of the write or discard.
     pub id: u64,
-}
-
-/// The numbers of a drive.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Model {
-    /// Its name: `sata-2009`, or the path of its file.
-    pub name: String,
-    /// Does the kernel count it as rotating?
-    pub rotational: bool,
-    /// Logical block, 512 or 4096.
-    pub block_bytes: u32,
-    /// The unit that a power cut does not tear, 512 or 4096.
-    pub atomic_unit_bytes: u32,
-    /// Whether it ships with its write cache on.
-    pub write_cache: bool,
-    /// What it ships with.
-    pub flush: Flush,
-}
-
-impl Model {
-    /// The model that costs nothing: everything completes when it arrives. It measures what is around the model.
-    #[must_use]
-    pub fn zero() -> Model {
-        Model {
-            name: "zero".to_owned(),
-            rotational: false,
-            block_bytes: 512,
-            atomic_unit_bytes: 4096,
-            write_cache: false,
-            flush: Flush::Honest,
-        }
-    }
-
-    /// The options it ships with.
-    #[must_use]
-    pub fn options(&self, size_bytes: u64, seed: u64) -> Options {
-        Options { write_cache: self.write_cache, flush: self.flush, size_bytes, seed }
-    }
 }

@@ -7,9 +7,10 @@ use nix::mount::mount;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use super::plan::{Plan, tool};
 use super::queue;
-use super::spec::{Spec, split_options};
 use crate::simdrive::error::{Attempt, Error};
+use crate::simdrive::spec::FileSystem;
 use crate::sys::{fork, mounts};
 
 /// Longest time for mkfs, at zero latency.
@@ -20,46 +21,38 @@ const FILES: u32 = 60;
 const LARGEST_FILE_BYTES: usize = 24 << 10;
 
 /// Is the program there that makes this file system?
-pub fn find_tool(spec: &Spec) -> Result<(), Error> {
-    let (tool, package) = spec.file_system.tool();
+pub fn find_tool(file_system: FileSystem) -> Result<(), Error> {
+    let tool = tool(file_system);
     let path = std::env::var_os("PATH").unwrap_or_default();
-    if std::env::split_paths(&path).any(|directory| directory.join(tool).is_file()) {
+    if std::env::split_paths(&path).any(|directory| directory.join(tool.program).is_file()) {
         return Ok(());
     }
-    Err(Error::NoTool { tool, package })
+    Err(Error::NoTool { tool: tool.program, package: tool.package })
 }
 
 /// mkfs on loop device `number`.
-pub fn make_file_system(spec: &Spec, number: u32) -> Result<(), Error> {
-    let (tool, package) = spec.file_system.tool();
+pub fn make_file_system(file_system: FileSystem, number: u32) -> Result<(), Error> {
+    let tool = tool(file_system);
     let device = format!("/dev/loop{number}");
-    let mut arguments = spec.file_system.arguments().to_vec();
+    let mut arguments = tool.arguments.to_vec();
     arguments.push(&device);
-    let ended = match fork::run(tool, &arguments, MKFS_LIMIT) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Err(Error::NoTool { tool, package });
-        }
-        ended => ended.attempt("run program", tool)?,
-    };
+    let ended = fork::run(tool.program, &arguments, MKFS_LIMIT).attempt("run program", tool.program)?;
     match ended.status {
-        None => Err(Error::ToolLate { tool, limit_s: MKFS_LIMIT.as_secs() }),
+        None => Err(Error::ToolLate { tool: tool.program, limit_s: MKFS_LIMIT.as_secs() }),
         Some(status) if status.success() => Ok(()),
-        Some(_) => Err(Error::Tool { tool, complaint: ended.complaint }),
+        Some(_) => Err(Error::Tool { tool: tool.program, complaint: ended.complaint }),
     }
 }
 
-/// Mounts it with the options of the spec.
-pub fn mount_file_system(spec: &Spec, number: u32, target: &Path) -> Result<(), Error> {
-    let (flags, rest) = split_options(&spec.mount_options);
-    let file_system = spec.file_system.name();
-    mount(Some(&queue::node(number)), target, Some(file_system), flags, Some(rest.as_str())).map_err(
-        |errno| Error::Mount {
-            file_system,
-            options: spec.mount_options.clone(),
-            target: target.to_owned(),
-            errno,
-        },
-    )
+/// Mounts it with the options of the plan.
+pub fn mount_file_system(plan: &Plan<'_>, number: u32, target: &Path) -> Result<(), Error> {
+    let (flags, rest) = plan.mount_options();
+    let file_system = plan.spec.file_system.name();
+    let mounted = mount(Some(&queue::node(number)), target, Some(file_system), flags, Some(rest.as_str()));
+    mounted.map_err(|errno| {
+        let options = plan.spec.mount_options.clone().unwrap_or_default();
+        Error::Mount { file_system, options, target: target.to_owned(), errno }
+    })
 }
 
 /// Lets the file system lose its first habits: a few trees are written and synced, each in place of the last (a fresh

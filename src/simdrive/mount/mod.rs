@@ -9,10 +9,10 @@
 
 mod keeper;
 mod make;
+mod plan;
 mod queue;
 mod run;
 mod setup;
-mod spec;
 mod teardown;
 mod transport;
 
@@ -22,29 +22,22 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 
-pub use run::run_command;
-pub use spec::{FileSystem, Spec, UnknownFileSystem};
+pub use plan::model_of;
+pub use run::{MOUNT_VARIABLE, run_command};
 pub use teardown::{Record, leftovers, remove_number, umount, undo};
 
 use self::keeper::Keeper;
 use self::teardown::Ending;
 use super::error::{Attempt, Error, errno_of};
-use super::host::{Line, Message, Recorder, Status, Tally, Transport};
+use super::host::{Line, Message, Status, Tally, Transport};
+use super::spec::Spec;
 use crate::sys::fork::Process;
 
 /// For the serving process to end by itself.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// The mark that stands in the write log where the file system is made and aged: what comes before is no part of a run.
-pub const MADE: u64 = 0;
-
-/// A write log: where it goes, and what makes its bytes.
-pub struct WriteLog {
-    /// A file that is not there yet, on a file system that can do direct I/O.
-    pub path: PathBuf,
-    /// Told of every request.
-    pub recorder: Box<dyn Recorder>,
-}
+pub const MADE: &str = "made";
 
 /// How a drive is made.
 pub struct Options<'a> {
@@ -55,8 +48,9 @@ pub struct Options<'a> {
     pub directory: PathBuf,
     /// Age the file system before the run.
     pub aged: bool,
-    /// Record what reaches the drive.
-    pub write_log: Option<WriteLog>,
+    /// Record everything that reaches the drive, data included, in this new file, on a file system that can do direct
+    /// I/O. It is whole once the drive is closed.
+    pub write_log: Option<PathBuf>,
     /// Told what would have to be undone, before it is done; an error stops the making.
     pub journal: &'a mut dyn FnMut(&Record) -> io::Result<()>,
 }
@@ -110,20 +104,20 @@ impl SimulatedDrive {
     /// Takes the model's time from now on (a drive at rest), or none.
     pub fn latency(&self, on: bool) -> Result<(), Error> {
         let message = if on { Message::StartLatency(self.transport) } else { Message::StopLatency };
-        self.ask(message).map(drop)
+        self.ask(&message).map(drop)
     }
 
-    /// Puts a mark above [`MADE`] into the write log: after every answer that has left, before every request to come.
-    pub fn mark(&self, mark: u64) -> Result<(), Error> {
-        self.ask(Message::Mark(mark)).map(drop)
+    /// Puts a mark into the write log, 1000 bytes at most: after every answer that has left, before every request to come.
+    pub fn mark(&self, text: &str) -> Result<(), Error> {
+        self.ask(&Message::Mark(text.to_owned())).map(drop)
     }
 
     /// What was done so far; an error when the drive is broken.
     pub fn tally(&self) -> Result<Tally, Error> {
-        self.ask(Message::Tell).map(|status| status.tally)
+        self.ask(&Message::Tell).map(|status| status.tally)
     }
 
-    fn ask(&self, message: Message) -> Result<Status, Error> {
+    fn ask(&self, message: &Message) -> Result<Status, Error> {
         let tag = || self.record.tag.clone();
         match self.line.ask(message) {
             Ok(Status { broken: Some(errno), .. }) => Err(Error::Broken { tag: tag(), errno }),
@@ -139,7 +133,7 @@ impl SimulatedDrive {
     /// first error is returned. A drive on which files are open ([`Error::InUse`]) is seen by nobody any more and goes
     /// with the last of them.
     pub fn close(self) -> Result<(), Error> {
-        let told = self.ask(Message::StopLatency).map(drop);
+        let told = self.ask(&Message::StopLatency).map(drop);
         let tag = self.record.tag.clone();
         let unmounted = match teardown::unmount(&self.record, &self.mount_point) {
             Ok(Ending::InUse) => {

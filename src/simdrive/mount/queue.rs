@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 
-use super::spec::Spec;
+use super::plan::Plan;
 use crate::simdrive::error::{Attempt, Error};
 use crate::simdrive::host::{MOST_BYTES, MOST_IN_FLIGHT};
 use crate::sys::clock::now_ns;
@@ -69,16 +69,16 @@ pub fn open(number: u32, flags: libc::c_int) -> Result<File, Error> {
 }
 
 /// Attaches the drive's file and makes the queue what the model says. The device goes when the last user closes it.
-pub fn attach(device: &File, number: u32, file: &Path, tag: &str, spec: &Spec) -> Result<(), Error> {
+pub fn attach(device: &File, number: u32, file: &Path, tag: &str, plan: &Plan<'_>) -> Result<(), Error> {
     let backing = OpenOptions::new().read(true).write(true).open(file).attempt("open file", file)?;
-    loop_device::attach(device, backing.as_fd(), spec.model.block_bytes, tag)
+    loop_device::attach(device, backing.as_fd(), plan.model.block_bytes, tag)
         .attempt("attach a file to loop device", node(number))?;
-    let cache = if spec.write_cache { "write back" } else { "write through" };
+    let cache = if plan.model.write_back(&plan.options) { "write back" } else { "write through" };
     let settings = [
         ("queue/scheduler", "none".to_owned()),
         ("queue/nr_requests", MOST_IN_FLIGHT.to_string()),
         ("queue/max_sectors_kb", (MOST_BYTES >> 10).to_string()),
-        ("queue/rotational", u8::from(spec.model.rotational).to_string()),
+        ("queue/rotational", u8::from(plan.model.rotational()).to_string()),
         ("queue/write_cache", cache.to_owned()),
     ];
     for (setting, value) in &settings {
@@ -86,7 +86,7 @@ pub fn attach(device: &File, number: u32, file: &Path, tag: &str, spec: &Spec) -
         std::fs::write(&path, value).attempt("write file", &path)?;
     }
     check(number, "loop/dio", "1")?;
-    check(number, "queue/logical_block_size", &spec.model.block_bytes.to_string())?;
+    check(number, "queue/logical_block_size", &plan.model.block_bytes.to_string())?;
     for (setting, value) in &settings[1..] {
         check(number, setting, value)?;
     }

@@ -9,8 +9,9 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::Signal;
 use nix::sys::wait::WaitStatus;
 
-use super::{Options, SimulatedDrive, Spec};
+use super::{Options, SimulatedDrive};
 use crate::simdrive::error::{Attempt, Error};
+use crate::simdrive::spec::Spec;
 use crate::sys::fork;
 use crate::sys::namespace;
 

@@ -9,12 +9,13 @@ use nix::mount::{MsFlags, mount};
 
 use super::keeper::Keeper;
 use super::make::{age, find_tool, make_file_system, mount_file_system};
-use super::spec::{Spec, split_options};
+use super::plan::Plan;
 use super::teardown::TAG;
 use super::{MADE, Options, Record, SimulatedDrive, queue, transport};
 use crate::simdrive::error::{Attempt, Error, errno_of};
-use crate::simdrive::host::{Line, Message, Recorder, Server, Transport};
-use crate::simdrive::model;
+use crate::simdrive::host::{Line, Message, Server, Transport};
+use crate::simdrive::spec::Spec;
+use crate::simdrive::writelog::Header;
 use crate::sys::clock::now_ns;
 use crate::sys::{fork, mounts, namespace};
 
@@ -24,15 +25,16 @@ const WORKSHOP: &str = "fsynclab-mounts";
 /// A drive mounted for the calling thread and what it starts.
 pub fn in_private(spec: &Spec, options: Options<'_>) -> Result<SimulatedDrive, Error> {
     let (aged, seed) = (options.aged, options.seed);
+    let plan = Plan::new(spec, seed)?;
     let fuse = requirements(spec)?;
     let sim = make_directory(&options.directory)?;
-    let server = Forked::start(spec, options, &fuse)?;
+    let server = Forked::start(&plan, options, &fuse)?;
     namespace::make_mounts_private().attempt("make mounts private at", "/")?;
     make_workshop(&sim)?;
     let home = sim.join(&server.record.tag);
     let mount_point = home.join("mnt");
     let drive = server.into_drive(home, mount_point);
-    finish(drive, spec, fuse, aged.then_some(seed))
+    finish(drive, &plan, fuse, aged)
 }
 
 /// A drive mounted on `target` in the host's namespace.
@@ -43,13 +45,14 @@ pub fn for_everybody(spec: &Spec, target: &Path, options: Options<'_>) -> Result
         return Err(Error::NotEmpty { target });
     }
     let (aged, seed) = (options.aged, options.seed);
+    let plan = Plan::new(spec, seed)?;
     let fuse = requirements(spec)?;
     let sim = make_directory(&options.directory)?;
-    let server = Forked::start(spec, options, &fuse)?;
+    let server = Forked::start(&plan, options, &fuse)?;
     let home = sim.join(&server.record.tag);
     let drive = server.into_drive(home, target);
-    let drive = finish(drive, spec, fuse, aged.then_some(seed))?;
-    drive.ask(Message::StayBehind)?;
+    let drive = finish(drive, &plan, fuse, aged)?;
+    drive.ask(&Message::StayBehind)?;
     let SimulatedDrive { record, keeper, .. } = drive;
     keeper.leave();
     Ok(record)
@@ -63,7 +66,7 @@ fn requirements(spec: &Spec) -> Result<OwnedFd, Error> {
     let fuse = OpenOptions::new().read(true).write(true).open("/dev/fuse");
     let fuse = fuse.map_err(|error| Error::NoFuse(errno_of(&error)))?;
     queue::control()?;
-    find_tool(spec)?;
+    find_tool(spec.file_system)?;
     Ok(fuse.into())
 }
 
@@ -83,13 +86,10 @@ struct Forked {
 }
 
 impl Forked {
-    fn start(spec: &Spec, options: Options<'_>, fuse: &OwnedFd) -> Result<Forked, Error> {
+    fn start(plan: &Plan<'_>, options: Options<'_>, fuse: &OwnedFd) -> Result<Forked, Error> {
         let directory = &options.directory;
-        let backing = anonymous_file(directory, spec.size_bytes)?;
-        let log = options
-            .write_log
-            .map(|log| direct_file(&log.path).map(|file| (file, log.recorder)))
-            .transpose()?;
+        let backing = anonymous_file(directory, plan.spec.size_bytes)?;
+        let log = options.write_log.map(|path| direct_file(&path)).transpose()?;
         let moment = now_ns();
         let tag = format!("{TAG}{:x}-{moment:x}", std::process::id());
         let control = queue::control()?;
@@ -99,8 +99,7 @@ impl Forked {
         let loop_number = queue::add(&control, start)?;
         let keeper = Keeper::start(loop_number)?;
         let (line, theirs) = Line::pair().attempt("make a socket for", &tag)?;
-        let server =
-            fork_server(spec, options.seed, &tag, Files { backing, log, fuse, line: theirs }, &keeper)?;
+        let server = fork_server(plan, &tag, Files { backing, log, fuse, line: theirs }, &keeper)?;
         let server_pid = server.pid();
         let server_started = fork::started_at(server_pid).unwrap_or(0);
         let record = Record { tag, loop_number, server_pid, server_started };
@@ -117,30 +116,31 @@ impl Forked {
 /// What a serving process is given.
 struct Files<'a> {
     backing: File,
-    log: Option<(File, Box<dyn Recorder>)>,
+    log: Option<File>,
     fuse: &'a OwnedFd,
     line: Line,
 }
 
 fn fork_server(
-    spec: &Spec,
-    seed: u64,
+    plan: &Plan<'_>,
     tag: &str,
     files: Files<'_>,
     keeper: &Keeper,
 ) -> Result<fork::Process, Error> {
     let outside = namespace::outside().attempt("open file", "/proc/thread-self/ns/mnt")?;
+    let header = Header {
+        size_bytes: plan.spec.size_bytes,
+        block_bytes: plan.model.block_bytes,
+        atomic_unit_bytes: plan.model.atomic_unit_bytes,
+        write_back: plan.model.write_back(&plan.options),
+        drive: plan.spec.to_string(),
+    };
     let server = Server {
         tag: tag.to_owned(),
-        model: spec.model.clone(),
-        options: model::Options {
-            write_cache: spec.write_cache,
-            flush: spec.flush,
-            size_bytes: spec.size_bytes,
-            seed,
-        },
+        model: plan.model.clone(),
+        options: plan.options,
         backing: files.backing,
-        log: files.log,
+        log: files.log.map(|file| (file, header)),
         fuse: files.fuse.try_clone().attempt("open file", "/dev/fuse")?,
         line: files.line,
     };
@@ -184,12 +184,12 @@ fn make_workshop(sim: &Path) -> Result<(), Error> {
 /// Puts the drive together on top of its processes, or takes everything apart again.
 fn finish(
     drive: SimulatedDrive,
-    spec: &Spec,
+    plan: &Plan<'_>,
     fuse: OwnedFd,
-    age_seed: Option<u64>,
+    aged: bool,
 ) -> Result<SimulatedDrive, Error> {
     let mut drive = drive;
-    match assemble(&mut drive, spec, fuse, age_seed) {
+    match assemble(&mut drive, plan, fuse, aged) {
         Ok(()) => Ok(drive),
         Err(error) => {
             // What made it fail tells more than what follows from that.
@@ -199,12 +199,7 @@ fn finish(
     }
 }
 
-fn assemble(
-    drive: &mut SimulatedDrive,
-    spec: &Spec,
-    fuse: OwnedFd,
-    age_seed: Option<u64>,
-) -> Result<(), Error> {
+fn assemble(drive: &mut SimulatedDrive, plan: &Plan<'_>, fuse: OwnedFd, aged: bool) -> Result<(), Error> {
     let connection = drive.home.join("drive");
     for directory in [&connection, &drive.mount_point] {
         std::fs::create_dir_all(directory).attempt("create directory", directory)?;
@@ -212,20 +207,20 @@ fn assemble(
     mount_connection(&drive.record, &connection, &fuse)?;
     // The serving process has the only descriptor from here on: its end is the end of the connection.
     drop(fuse);
-    drive.ask(Message::Serve)?;
+    drive.ask(&Message::Serve)?;
 
     let number = drive.record.loop_number;
     let device = queue::open(number, 0)?;
-    queue::attach(&device, number, &connection.join(&drive.record.tag), &drive.record.tag, spec)?;
+    queue::attach(&device, number, &connection.join(&drive.record.tag), &drive.record.tag, plan)?;
     drive.transport = transport::measure(number)?;
-    make_file_system(spec, number)?;
-    mount_file_system(spec, number, &drive.mount_point)?;
+    make_file_system(plan.spec.file_system, number)?;
+    mount_file_system(plan, number, &drive.mount_point)?;
     // From here on the mount alone holds the device, and lets go of it.
     drop(device);
 
-    let read_only = split_options(&spec.mount_options).0.contains(MsFlags::MS_RDONLY);
-    if let Some(seed) = age_seed.filter(|_| !read_only) {
-        age(&drive.mount_point, seed)?;
+    let read_only = plan.mount_options().0.contains(MsFlags::MS_RDONLY);
+    if aged && !read_only {
+        age(&drive.mount_point, plan.options.seed)?;
     }
     drive.mark(MADE)?;
     drive.latency(true)
