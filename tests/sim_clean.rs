@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fsynclab::simdrive::mount::{Record, SimulatedDrive, leftovers, remove_number, undo};
+use fsynclab::simdrive::mount::{Record, leftovers, remove_number, undo};
 use fsynclab::simdrive::spec::FileSystem;
 use fsynclab::sys::fork::{Process, detached, started_at};
 use nix::sys::signal::{Signal, kill};
@@ -31,15 +31,16 @@ fn program(file_system: FileSystem) -> (Process, Record) {
     .expect("it can be forked");
     let mut line = String::new();
     BufReader::new(reader).read_line(&mut line).expect("the program tells its drive");
-    (process, serde_json::from_str(&line).expect("a record"))
+    (process, serde_json::from_str(&line).unwrap_or_else(|_| panic!("no record: {line}")))
 }
 
-fn keeper_of(record: &Record) -> i32 {
-    let before = record.server_pid - 8..record.server_pid;
-    let named = |pid: &i32| {
+fn keeper_of(program: &Process) -> i32 {
+    let children = format!("/proc/{0}/task/{0}/children", program.pid());
+    let children = std::fs::read_to_string(children).expect("the program runs");
+    let keeper = |pid: &&str| {
         std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "fsynclab-keep")
     };
-    before.rev().find(named).expect("the keeper was forked just before the server")
+    children.split_whitespace().find(keeper).expect("it has a keeper").parse().expect("a pid")
 }
 
 fn node(record: &Record) -> PathBuf {
@@ -66,7 +67,7 @@ fn a_drive_whose_serving_process_hangs_is_undone() {
 #[test]
 fn a_number_whose_keeper_was_killed_too_is_found_and_removed() {
     let (process, record) = program(FileSystem::Xfs);
-    for pid in [keeper_of(&record), record.server_pid, process.pid()] {
+    for pid in [keeper_of(&process), record.server_pid, process.pid()] {
         kill(Pid::from_raw(pid), Signal::SIGKILL).expect("it runs");
     }
     process.wait(LIMIT).expect("it can be waited for");

@@ -75,8 +75,7 @@ pub fn started_at(pid: i32) -> Option<u64> {
     if state == "Z" { None } else { fields.nth(18)?.parse().ok() }
 }
 
-/// Runs `body` in a forked process in a session of its own, with no descriptor but `keep` and its name shown as
-/// `name`; what `body` returns is its exit status, 101 when it panics.
+/// Runs `body` in a forked process in a session of its own, with no descriptor but `keep`, and its name shown as `name`; what `body` returns is its exit status, 101 when it panics.
 pub fn detached(name: &str, keep: &[RawFd], body: impl FnOnce() -> i32) -> Result<Process, Errno> {
     let (all, mut before) = (SigSet::all(), SigSet::empty());
     pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&all), Some(&mut before))?;
@@ -123,6 +122,7 @@ fn become_detached(name: &str, keep: &[RawFd]) -> Result<(), Errno> {
     setsid()?;
     reset_signals()?;
     let mut kept = keep.to_vec();
+    kept.extend(super::namespace::outside_descriptor());
     kept.sort_unstable();
     let mut next = 0;
     for fd in kept {

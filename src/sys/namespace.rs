@@ -1,6 +1,7 @@
 //! Namespaces: mounts that only this thread and what it starts can see, and processes that all end together.
 
 use std::fs::File;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::OnceLock;
 
@@ -16,8 +17,13 @@ fn current(kind: &str) -> Result<File, Errno> {
         .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(0)))
 }
 
-/// The mount namespace that the program started in. Called before the first [`make_mounts_private`].
-pub fn outside() -> Result<&'static File, Errno> {
+/// The descriptor of the namespace that the program started in, once it was asked for: a process that closes all others
+/// keeps it.
+pub(super) fn outside_descriptor() -> Option<RawFd> {
+    OUTSIDE.get().map(AsRawFd::as_raw_fd)
+}
+
+fn outside() -> Result<&'static File, Errno> {
     if let Some(outside) = OUTSIDE.get() {
         return Ok(outside);
     }

@@ -25,8 +25,8 @@ const FILE: INodeNo = INodeNo(2);
 
 /// One file, served from a store at the pace of an engine.
 pub struct DriveFile {
-    /// The file's name: the drive's tag.
-    pub name: String,
+    /// The drive's tag: the file has every name that begins with it.
+    pub tag: String,
     /// Its length.
     pub size_bytes: u64,
     /// What is in it.
@@ -79,7 +79,7 @@ impl Filesystem for DriveFile {
     }
 
     fn lookup(&self, _request: &Request, _parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        if name == OsStr::new(&self.name) {
+        if name.as_encoded_bytes().starts_with(self.tag.as_bytes()) {
             reply.entry(&FOR_EVER, &self.attributes(FILE), Generation(0));
         } else {
             reply.error(FuseErrno::ENOENT);

@@ -49,7 +49,7 @@ pub const MOST_IN_FLIGHT: usize = 64;
 
 /// Everything the serving process needs, made before it is forked.
 pub struct Server {
-    /// The drive's tag, and the name of its file.
+    /// The drive's tag, with which the name of its file begins.
     pub tag: String,
     /// Its numbers.
     pub model: Model,
@@ -84,7 +84,7 @@ impl Server {
         let engine = Arc::new(Engine::new(self.model, self.options, log));
         let pool = Pool::new()?;
         let drive = DriveFile {
-            name: self.tag,
+            tag: self.tag,
             size_bytes,
             store: Arc::clone(&store),
             engine: Arc::clone(&engine),

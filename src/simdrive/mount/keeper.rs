@@ -27,8 +27,7 @@ impl Keeper {
     pub fn start(number: u32) -> Result<Keeper, Error> {
         let (theirs, held) = std::io::pipe().attempt("make a pipe for", queue::node(number))?;
         let control = queue::control()?;
-        let outside = namespace::outside().attempt("open file", "/proc/thread-self/ns/mnt")?;
-        let keep = [theirs.as_raw_fd(), control.as_raw_fd(), outside.as_raw_fd()];
+        let keep = [theirs.as_raw_fd(), control.as_raw_fd()];
         let process = fork::detached("fsynclab-keep", &keep, || {
             let left = namespace::leave_private_mounts();
             wait_for_end(&theirs);

@@ -11,7 +11,7 @@ use super::keeper::Keeper;
 use super::make::{age, find_tool, make_file_system, mount_file_system};
 use super::plan::Plan;
 use super::teardown::TAG;
-use super::{MADE, Options, Record, SimulatedDrive, queue, transport};
+use super::{MADE, Options, Record, SimulatedDrive, queue, teardown, transport};
 use crate::simdrive::error::{Attempt, Error, errno_of};
 use crate::simdrive::host::{Line, Message, Server, Transport};
 use crate::simdrive::spec::Spec;
@@ -127,7 +127,6 @@ fn fork_server(
     files: Files<'_>,
     keeper: &Keeper,
 ) -> Result<fork::Process, Error> {
-    let outside = namespace::outside().attempt("open file", "/proc/thread-self/ns/mnt")?;
     let header = Header {
         size_bytes: plan.spec.size_bytes,
         block_bytes: plan.model.block_bytes,
@@ -149,7 +148,6 @@ fn fork_server(
         server.fuse.as_raw_fd(),
         server.line.as_fd().as_raw_fd(),
         keeper.held().as_raw_fd(),
-        outside.as_raw_fd(),
     ];
     keep.extend(server.log.as_ref().map(|(file, _)| file.as_raw_fd()));
     fork::detached("fsynclab-drive", &keep, move || server.serve())
@@ -211,7 +209,8 @@ fn assemble(drive: &mut SimulatedDrive, plan: &Plan<'_>, fuse: OwnedFd, aged: bo
 
     let number = drive.record.loop_number;
     let device = queue::open(number, 0)?;
-    queue::attach(&device, number, &connection.join(&drive.record.tag), &drive.record.tag, plan)?;
+    let file = connection.join(drive.record.file_name(teardown::connection_at(&connection)?));
+    queue::attach(&device, number, &file, &drive.record.tag, plan)?;
     drive.transport = transport::measure(number)?;
     make_file_system(plan.spec.file_system, number)?;
     mount_file_system(plan, number, &drive.mount_point)?;

@@ -69,9 +69,24 @@ impl Record {
         started_at(self.server_pid) == Some(self.server_started)
     }
 
-    /// Is the loop device attached, and to this drive's file?
-    fn is_attached(&self) -> bool {
-        queue::backing_file(self.loop_number).is_some_and(|file| file.ends_with(&self.tag))
+    /// Name of the file that is attached to the loop device: with the number of the FUSE connection, for sysfs shows it
+    /// even when no process is left that sees the mount.
+    pub fn file_name(&self, connection: u32) -> String {
+        format!("{}:{connection}", self.source())
+    }
+
+    /// The record and the connection of the drive that a loop device is attached to.
+    fn attached_to(loop_number: u32) -> Option<(Record, u32)> {
+        let file = queue::backing_file(loop_number)?;
+        let (source, connection) = file.file_name()?.to_str()?.rsplit_once(':')?;
+        Some((Record::from_source(source)?, connection.parse().ok()?))
+    }
+
+    /// The connection's number, if the loop device is attached to this drive.
+    fn attached(&self) -> Option<u32> {
+        Record::attached_to(self.loop_number)
+            .filter(|(record, _)| record == self)
+            .map(|(_, connection)| connection)
     }
 }
 
@@ -111,21 +126,20 @@ impl Seen {
 
 /// Unmounts a drive in the caller's namespace and waits until its loop device lets go. Latency is off by then.
 pub fn unmount(record: &Record, file_system: &Path) -> Result<Ending, Error> {
-    let connection = connection_of(record);
     let ending = unmount_patiently(file_system)?;
     let ending = match ending {
         Unmounted::Done => Ending::Clean,
         Unmounted::NotMounted => Ending::WasNotMounted,
         Unmounted::Busy => detach(file_system, None).map(|()| Ending::InUse)?,
         Unmounted::Late => {
-            abort(connection)?;
+            abort(record.attached())?;
             detach(file_system, None).map(|()| Ending::Aborted)?
         }
     };
     if ending == Ending::InUse || queue::wait_until_detached(record.loop_number, STEP_LIMIT) {
         return Ok(ending);
     }
-    abort(connection)?;
+    abort(record.attached())?;
     queue::wait_until_detached(record.loop_number, STEP_LIMIT);
     Ok(Ending::Aborted)
 }
@@ -160,9 +174,11 @@ pub fn unmount_connection(record: &Record) -> Result<(), Error> {
     Ok(())
 }
 
-fn connection_of(record: &Record) -> Option<u32> {
-    let seen = Seen::by(None, record).ok()?;
-    number_of(seen.connections.first()?)
+/// The number of the FUSE connection that is mounted at `target`.
+pub fn connection_at(target: &Path) -> Result<u32, Error> {
+    let mounts = mounts::seen_here().attempt("read file", "/proc/thread-self/mountinfo")?;
+    let number = mounts.iter().rev().find(|mount| mount.target == target).and_then(number_of);
+    number.ok_or_else(|| Error::NotADrive { target: target.to_owned() })
 }
 
 fn number_of(mount: &Mount) -> Option<u32> {
@@ -199,7 +215,7 @@ pub fn umount(target: &Path) -> Result<(), Error> {
     let mounts = mounts::seen_here().attempt("read file", "/proc/thread-self/mountinfo")?;
     let device = mounts.iter().rev().find(|mount| mount.target == *target).map(|mount| mount.source.as_str());
     let records: Vec<Record> = mounts.iter().filter_map(|mount| Record::from_source(&mount.source)).collect();
-    let ours = |record: &&Record| device == Some(record.device().as_str()) && record.is_attached();
+    let ours = |record: &&Record| device == Some(record.device().as_str()) && record.attached().is_some();
     let Some(record) = records.iter().find(ours) else {
         return Err(Error::NotADrive { target: target.clone() });
     };
@@ -225,32 +241,33 @@ pub fn umount(target: &Path) -> Result<(), Error> {
     Err(Error::StillThere { tag: record.tag.clone(), what: format!("loop{}", record.loop_number) })
 }
 
-/// Undoes a drive whose program was killed. Nothing left of it is success; what does not match is not touched.
+/// Undoes a drive whose program was killed, hung or not: what was written to it is lost. Nothing left of it is success;
+/// what does not match is not touched.
 pub fn undo(record: &Record) -> Result<(), Error> {
-    signal_server(record, Signal::SIGTERM);
-    for seen in everywhere(record) {
-        for mount in &seen.connections {
-            abort(number_of(mount))?;
-        }
-        let file_systems = seen.file_systems.iter().filter(|_| record.is_attached());
+    let everywhere = everywhere(record);
+    let mounted = || everywhere.iter().flat_map(|seen| &seen.connections).find_map(number_of);
+    // Once, and before anything else: a number that is free is given to the next connection, which may be another's.
+    abort(record.attached().or_else(mounted))?;
+    signal_server(record, Signal::SIGKILL);
+    for seen in everywhere {
+        let file_systems = seen.file_systems.iter().filter(|_| record.attached().is_some());
         for mount in file_systems.chain(&seen.connections) {
             detach(&mount.target, seen.inside)?;
         }
     }
-    if record.is_attached() {
+    if record.attached().is_some() {
         queue::wait_until_detached(record.loop_number, STEP_LIMIT);
     }
     see_server_off(record);
     let still_there = |what: String| Err(Error::StillThere { tag: record.tag.clone(), what });
-    if record.is_attached() {
+    if record.attached().is_some() {
         return still_there(format!("loop{}", record.loop_number));
     }
     if record.server_runs() {
         return still_there(format!("process {}", record.server_pid));
     }
-    if queue::backing_file(record.loop_number).is_none()
-        && !queue::remove(&queue::control()?, record.loop_number)
-    {
+    let free = queue::backing_file(record.loop_number).is_none();
+    if free && !queue::remove(&queue::control()?, record.loop_number) {
         return still_there(format!("loop{}", record.loop_number));
     }
     Ok(())
@@ -281,8 +298,8 @@ fn namespace_of(process: &str) -> Option<u64> {
     std::fs::metadata(format!("/proc/{process}/ns/mnt")).ok().map(|metadata| metadata.ino())
 }
 
-/// What there is of simulated drives on this host, whoever made them: records of those that are mounted in some
-/// namespace, and numbers of loop devices of ours that have no file.
+/// What there is of simulated drives on this host, whoever made them: records of those that are attached or mounted in
+/// some namespace, and numbers of loop devices of ours that have no file.
 pub fn leftovers() -> (Vec<Record>, Vec<u32>) {
     let mut records: Vec<Record> = Vec::new();
     let mut known = HashSet::new();
@@ -292,14 +309,14 @@ pub fn leftovers() -> (Vec<Record>, Vec<u32>) {
             records.extend(mounts.iter().filter_map(|mount| Record::from_source(&mount.source)));
         }
     }
+    let blocks = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let numbers: Vec<u32> =
+        blocks.filter_map(|entry| entry.file_name().to_str()?.strip_prefix("loop")?.parse().ok()).collect();
+    records.extend(numbers.iter().filter_map(|number| Some(Record::attached_to(*number)?.0)));
     records.sort_by(|one, other| one.tag.cmp(&other.tag));
     records.dedup();
-    let blocks = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
-    let numbers = blocks
-        .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("loop")?.parse().ok())
-        .filter(|number| queue::NUMBERS.contains(number) && !queue::directory(*number).join("loop").exists())
-        .collect();
-    (records, numbers)
+    let is_free = |number: &u32| queue::NUMBERS.contains(number) && queue::backing_file(*number).is_none();
+    (records, numbers.into_iter().filter(is_free).collect())
 }
 
 /// Removes a loop number of [`leftovers`]; whether it is gone. One that somebody has opened meanwhile stays.
