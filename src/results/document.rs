@@ -31,6 +31,9 @@ pub struct Document {
     pub simulated: bool,
     /// The machine.
     pub host: Host,
+    /// How often and in what order, as asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Planned>,
     /// Where work happened, `p1` first.
     pub places: Vec<Place>,
     /// What was copied or loaded.
@@ -78,6 +81,19 @@ pub struct Host {
     pub memory_bytes: u64,
     /// Load average over one minute when the run began.
     pub load_1m: f64,
+}
+
+/// How often and in what order the arms were to run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Planned {
+    /// Rounds that count.
+    pub rounds: u32,
+    /// Rounds before them that do not.
+    pub warmup: u32,
+    /// `shuffled`, `abba` or `in-turn`.
+    pub order: String,
+    /// No trial began after this, in nanoseconds since the first could.
+    pub time_limit_ns: Option<u64>,
 }
 
 /// A place, with what lies under it.
@@ -167,8 +183,14 @@ pub struct Comparison {
     pub arm: String,
     /// Above 1: the arm is better. Absent where no round has both.
     pub ratio: Option<f64>,
-    /// Exact 95 % interval of the ratio.
+    /// Exact 95 % interval of the ratio; absent below six rounds.
     pub ratio_ci95: Option<[f64; 2]>,
+    /// The smallest and the largest ratio of a round: what was seen, no bound.
+    pub ratio_seen: Option<[f64; 2]>,
+    /// Rounds that have both arms.
+    pub rounds: usize,
+    /// Rounds in which the arm was strictly better.
+    pub wins: usize,
     /// In words.
     pub verdict: Verdict,
 }

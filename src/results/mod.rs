@@ -9,7 +9,7 @@ pub mod sample;
 pub mod stack;
 pub mod text;
 
-pub use document::{Arm, Comparison, Document, Failed, Host, Input, Kind, Place, Refused, Tool};
+pub use document::{Arm, Comparison, Document, Failed, Host, Input, Kind, Place, Planned, Refused, Tool};
 pub use labels::Labels;
 pub use note::{Note, NoteCode, Severity};
 pub use promise::Promise;

@@ -50,6 +50,9 @@ pub struct Sample {
     /// Time inside the calls of each kind, in nanoseconds.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub calls_ns: BTreeMap<String, u64>,
+    /// The first sync of a file: it pays for what the copies left undone, later ones for themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_sync_ns: Option<u64>,
     /// What the disk did; absent where no whole disk is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceCounters>,

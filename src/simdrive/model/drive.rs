@@ -26,6 +26,7 @@ pub struct Drive {
     honest: bool,
     machine: Machine,
     cache: Option<Cache>,
+    /// Of the last event: an arrival or a step.
     now_ns: u64,
     /// Not taken in yet, in order of arrival.
     arrived: VecDeque<Request>,
@@ -100,11 +101,10 @@ impl Drive {
     /// Goes on to `now_ns` and appends what has completed by then to `completions`, in order of completion.
     pub fn advance(&mut self, now_ns: u64, completions: &mut Vec<Completion>) {
         self.run(now_ns);
-        self.now_ns = self.now_ns.max(now_ns);
         completions.extend(self.done.drain(..));
     }
 
-    /// What a power cut may take of that which has completed, as of the last time given: empty without a volatile
+    /// What a power cut may take of that which has completed, as of the last event: empty without a volatile
     /// cache. First what is being written to the mechanism, then the rest; of the rest no two overlap, but they may
     /// overlap with the first and are then newer.
     pub fn volatile(&self) -> impl Iterator<Item = Extent> + '_ {

@@ -103,7 +103,7 @@ fn entries() -> impl Strategy<Value = Vec<Owned>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
     fn a_log_is_read_as_it_was_written(entries in entries()) {
@@ -178,6 +178,18 @@ fn damage_before_the_last_entry_is_an_error_and_says_where() {
     let (found, ending) = read(&bytes);
     assert_eq!(found, [mark("one")]);
     assert_eq!(ending.expect_err("damaged").to_string(), format!("write log is damaged at byte {}", at - 3));
+}
+
+#[test]
+fn an_entry_taken_out_whole_is_found() {
+    let mark = |text: &str| Owned::Mark(0, text.to_owned());
+    let (whole, without) = (written(&[mark("one"), mark("two")]), written(&[mark("one")]));
+    let mut bytes = without[..without.len() - 7].to_vec();
+    bytes.extend(&whole[whole.len() - 7..]);
+    assert_eq!(
+        read(&bytes).1.expect_err("an entry is missing").to_string(),
+        "write log is damaged at byte 47"
+    );
 }
 
 #[test]
