@@ -3,15 +3,9 @@
 //! processes and commands to drives; clock, chance, machine. Stops at facts and deeds: what is measured, and why, is the
 //! business of others.
 
-pub mod clock;
-pub mod fork;
 pub mod direct;
 pub mod failing;
 pub mod kernel;
-pub mod loop_device;
-pub mod memory;
-pub mod mounts;
-pub mod namespace;
 pub mod real;
 pub mod tallied;
 pub mod uring;
@@ -30,6 +24,12 @@ pub mod tools;
 pub mod user;
 
 pub mod drive_ioctl;
+
+pub mod fork;
+pub mod loop_device;
+pub mod memory;
+pub mod mounts;
+pub mod namespace;
 
 pub mod clock;
 pub mod host;
