@@ -94,6 +94,8 @@ pub struct Skipped {
 /// A finished copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
+    /// When it began, by CLOCK_MONOTONIC, in nanoseconds.
+    pub started_ns: u64,
     /// From before the mkdir of the destination to the last close, in nanoseconds.
     pub elapsed_ns: u64,
     /// What the time went into; exclusive parts, named by [`Part`].
@@ -102,7 +104,7 @@ pub struct Copied {
     pub files: u64,
     /// Directories made.
     pub directories: u64,
-    /// Bytes copied.
+    /// Bytes moved: none where the copy shares its source's blocks.
     pub bytes: u64,
     /// Entries that were not copied.
     pub skipped: Vec<Skipped>,
@@ -194,8 +196,8 @@ impl<'k, K: Kernel> Engine<'k, K> {
         if result.is_ok() {
             observer.done();
         }
-        let (elapsed_ns, phases) = run.clock.stop();
-        result.map(|()| Copied { elapsed_ns, phases, ..run.copied })
+        let (started_ns, elapsed_ns, phases) = run.clock.stop();
+        result.map(|()| Copied { started_ns, elapsed_ns, phases, ..run.copied })
     }
 }
 
