@@ -4,6 +4,7 @@
 mod clean;
 mod completions;
 mod copy;
+mod drive;
 mod grammar;
 mod man;
 mod output;
@@ -49,6 +50,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Copy(Box<copy::Args>),
+    Drive(drive::Args),
     Shape(shape::Args),
     Clean(clean::Args),
     Completions(completions::Args),
@@ -64,6 +66,7 @@ pub fn main() -> ExitCode {
     let color = cli.color.choice(|name| std::env::var(name).ok());
     let done = match cli.command {
         Command::Copy(args) => copy::run(&args, color, cli.verbose),
+        Command::Drive(args) => drive::run(&args, color),
         Command::Shape(args) => shape::run(&args, color).map(|()| ExitCode::SUCCESS),
         Command::Clean(args) => clean::run(&args, color).map(|()| ExitCode::SUCCESS),
         Command::Completions(args) => completions::run(&args, color).map(|()| ExitCode::SUCCESS),

@@ -50,10 +50,11 @@ pub fn results(document: &Document) -> String {
         text += &paragraph(finding, 0);
     }
     for note in &document.notes {
+        let words = note.text.replace(" %", &together(" %"));
         text += &match note.severity {
-            Severity::Info => paragraph(&format!("note: {}", note.text), 2),
-            Severity::Warning => warning(&format!("WARNING: {}", note.text)),
-            Severity::Error => warning(&format!("ERROR: {}", note.text)),
+            Severity::Info => paragraph(&format!("note: {words}"), 2),
+            Severity::Warning => warning(&format!("WARNING: {words}")),
+            Severity::Error => warning(&format!("ERROR: {words}")),
         };
     }
     text + &closing(document)

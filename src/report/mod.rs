@@ -2,11 +2,13 @@
 //! most 79 columns wide, so that it survives a mail; colour marks what the words already say and may be stripped.
 
 mod copy;
+mod drive;
 mod finding;
 mod layout;
 mod units;
 
 pub use copy::{closing, header, results};
+pub use drive::drive;
 pub use units::{duration, size};
 
 use crate::results::Document;

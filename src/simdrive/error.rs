@@ -80,6 +80,45 @@ pub enum Error {
         /// The model's name or path.
         model: String,
     },
+    /// The bytes do not begin as a write log does.
+    #[error("this is not a write log")]
+    NotALog,
+    /// A write log of a later program.
+    #[error("write log has format {found}, this program reads format {known}")]
+    LogFormat {
+        /// In the file.
+        found: u32,
+        /// Ours.
+        known: u32,
+    },
+    /// A checksum or a field in the middle of a write log is wrong.
+    #[error("write log is damaged at byte {at_byte}")]
+    LogDamaged {
+        /// Where the damaged entry begins.
+        at_byte: u64,
+    },
+    /// An entry's data are larger than the format takes.
+    #[error(
+        "a write of {length_bytes} bytes is too large for a write log, at most {most_bytes} are possible"
+    )]
+    LogEntry {
+        /// As given.
+        length_bytes: u64,
+        /// The limit.
+        most_bytes: u64,
+    },
+    /// The write log could not be read.
+    #[error("could not read write log: {source}")]
+    LogRead {
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The write log could not be written.
+    #[error("could not write write log: {source}")]
+    LogWrite {
+        /// What the system says.
+        source: std::io::Error,
+    },
 }
 
 fn in_quotes(key: Option<&str>) -> String {
