@@ -66,7 +66,7 @@ pub enum ShapeError {
     #[error(transparent)]
     Fault(#[from] Fault),
     /// Files or directories that cannot be read, all of them.
-    #[error("could not read \"{}\"{}: Permission denied", shown(&.0[0]), and_more(.0.len() - 1))]
+    #[error("could not read {}: Permission denied", quoted(.0))]
     Unreadable(Vec<PathBuf>),
     /// A name that cannot be in a tree: absolute, empty, with `..`, or with a NUL byte.
     #[error("\"{}\" is no name of a file below a directory", shown(.0))]
@@ -82,8 +82,16 @@ pub enum ShapeError {
     TooLarge,
 }
 
-fn and_more(more: usize) -> String {
-    if more == 0 { String::new() } else { format!(" and {more} more") }
+/// So many paths are named before the rest is counted.
+const MOST_NAMED: usize = 100;
+
+fn quoted(paths: &[PathBuf]) -> String {
+    let named = paths.iter().take(MOST_NAMED).map(|path| format!("\"{}\"", shown(path)));
+    let named = named.collect::<Vec<_>>().join(", ");
+    match paths.len().saturating_sub(MOST_NAMED) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
 }
 
 impl Shape {

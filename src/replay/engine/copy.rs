@@ -61,8 +61,7 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
             }
             opened => opened?,
         };
-        let sorts = matches!(self.axes().sync, SyncWhen::Each | SyncWhen::Syncfs)
-            && self.axes().order != Order::Readdir;
+        let sorts = self.sorts_copies();
         let mut sorted = Sorted::default();
         self.tools.listing.begin();
         loop {
@@ -87,6 +86,12 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
         Ok(self.calls.close(directory, self.source.as_cstr())?)
     }
 
+    /// Where files are synced as they are copied, the order of syncing is that of copying.
+    fn sorts_copies(&self) -> bool {
+        let axes = self.axes();
+        matches!(axes.sync, SyncWhen::Each | SyncWhen::Syncfs) && axes.order != Order::Readdir
+    }
+
     fn copy_sorted(&mut self, sorted: &Sorted) -> Result<(), EngineError> {
         for position in sorted.order(self.axes().order) {
             let name = sorted.name(position).to_bytes();
@@ -109,7 +114,7 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
     /// nothing where it is gone.
     fn source_kind(&mut self, kind: Kind) -> Result<Option<(Kind, u64)>, EngineError> {
         let axes = self.axes();
-        let sized = axes.order == Order::Size && matches!(axes.sync, SyncWhen::Each | SyncWhen::Syncfs);
+        let sized = axes.order == Order::Size && self.sorts_copies();
         if axes.r#type == Type::DType && kind != Kind::Unknown && !sized {
             return Ok(Some((kind, 0)));
         }
