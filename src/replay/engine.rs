@@ -69,7 +69,7 @@ pub enum EngineError {
     /// A call failed.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// Asked to stop, between two files.
+    /// Asked to stop.
     #[error("stopped: {0}")]
     Stopped(Stop),
     /// The threads or the ring of the policy cannot be had.
@@ -170,7 +170,8 @@ impl<'k, K: Kernel> Engine<'k, K> {
     }
 
     /// Copies the tree at `source` to `destination`, which must not exist while its parent does. The clock runs from
-    /// the mkdir to the last close. `watch` hears of the phases and is asked between files whether to stop.
+    /// the mkdir to the last close. `watch` hears of the phases and is asked between files, and within large ones, whether to stop. After a fault
+    /// the engine has served: what a failed sync left behind is nothing to go on with.
     pub fn replay<O: Observer>(
         &mut self,
         source: &Path,
@@ -268,7 +269,7 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
         self.watch.event(Event::Phase(phase));
     }
 
-    /// Asked once a file.
+    /// Asked once a file and once a MiB.
     fn go_on(&self) -> Result<(), EngineError> {
         match self.watch.stop() {
             Some(stop) => Err(EngineError::Stopped(stop)),

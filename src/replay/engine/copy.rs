@@ -10,7 +10,7 @@ use super::listing::Kind;
 use super::passes::{Key, Sorted};
 use super::stopwatch::Part;
 use super::{EngineError, Observer, Run, Skipped, fault};
-use crate::replay::policy::axes::WRITE_BYTES;
+use crate::replay::policy::axes::{RANGE_BYTES, WRITE_BYTES};
 use crate::replay::policy::{CopyBy, Every, Hint, Open, Order, SyncWhen, Type};
 use crate::sys::kernel::{Call, Kernel};
 
@@ -229,6 +229,7 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
             if moved == 0 {
                 break;
             }
+            self.go_on_after(offset, moved)?;
             offset += moved;
             if matches!(pace, Pace::EachChunk) {
                 self.hint(to, flushed, moved)?;
@@ -239,6 +240,11 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
             self.hint(to, flushed, offset - flushed)?;
         }
         Ok(offset)
+    }
+
+    /// A large file, or one that grows as fast as it is read, is left where a multiple of 1 MiB was passed.
+    fn go_on_after(&self, offset: u64, moved: u64) -> Result<(), EngineError> {
+        if offset / RANGE_BYTES == (offset + moved) / RANGE_BYTES { Ok(()) } else { self.go_on() }
     }
 
     fn pace(&self) -> Pace {
@@ -318,6 +324,7 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
             let padded = length.next_multiple_of(block);
             self.tools.buffer.bytes()[length..padded].fill(0);
             self.write(to, padded)?;
+            self.go_on_after(offset, length as u64)?;
             offset += length as u64;
             if padded > length {
                 let cut = self.calls.kernel.ftruncate(to, offset);
