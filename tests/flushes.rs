@@ -1,4 +1,5 @@
 //! What a copy costs the disk: the flushes of `pg15` under each way of syncing, on real file systems in image files.
+#![expect(clippy::print_stdout, reason = "the counts are the reader's")]
 
 mod common;
 
@@ -36,7 +37,10 @@ fn check(file_system: FileSystem, size: &str, warmup: u32, wanted: &[(&str, u64,
     let document = copy(&image, &policies.join(","), warmup);
     for (policy, least, most) in wanted {
         let found = flushes(&document, policy);
-        assert!((*least..=*most).contains(&found), "{file_system:?} {policy}: {found} flushes, not {least} to {most}");
+        assert!(
+            (*least..=*most).contains(&found),
+            "{file_system:?} {policy}: {found} flushes, not {least} to {most}"
+        );
     }
 }
 
