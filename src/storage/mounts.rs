@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use super::error::Error;
@@ -143,11 +143,6 @@ fn unescape(field: &[u8]) -> Vec<u8> {
         }
     }
     out
-}
-
-/// A path as text for a results file: what is no UTF-8 is replaced.
-pub(super) fn shown(path: &Path) -> String {
-    String::from_utf8_lossy(path.as_os_str().as_bytes()).into_owned()
 }
 
 #[cfg(test)]
