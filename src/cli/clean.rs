@@ -12,7 +12,7 @@ use crate::sys::undo::{UndoKind, Undone};
 
 /// What every wing knows to undo.
 pub fn tables() -> Vec<UndoKind> {
-    [crate::sys::undo::UNDO, crate::storage::UNDO].concat()
+    [crate::sys::undo::UNDO, crate::storage::UNDO, crate::server::UNDO].concat()
 }
 
 /// Undo what a killed run left behind
@@ -40,8 +40,7 @@ pub fn run(args: &Args, color: ColorChoice) -> anyhow::Result<()> {
     if !args.yes && !asked()? {
         return Err(Problem::failed("nothing was undone").into());
     }
-    // Newest first: a thing changed by two runs comes back to what it was before the first.
-    for journal in journals.into_iter().rev() {
+    for journal in journals {
         for outcome in undo(journal, &tables)? {
             match outcome {
                 Ok(undone) => output::print(&undone, color)?,

@@ -1,5 +1,4 @@
 //! The servers that tests/servers installs, and a journal for what a test makes.
-#![expect(dead_code, reason = "every test binary includes this and uses its part")]
 
 use std::path::{Path, PathBuf};
 
@@ -34,7 +33,8 @@ impl Bench {
     pub fn new(name: &str) -> Self {
         let place = super::common::scratch(name);
         // The cluster's user must get through.
-        std::fs::set_permissions(place.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("mode");
+        std::fs::set_permissions(place.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .expect("mode");
         let state = super::common::scratch(name);
         let journal = Journal::create(state.path()).expect("journal");
         Self { place, state, journal }
@@ -47,15 +47,20 @@ impl Bench {
 
     /// A running cluster of a version.
     pub fn cluster(&self, major: u32, settings: &[&str]) -> Cluster {
-        let settings: Vec<Setting> = settings.iter().map(|text| Setting::parse(text).expect("setting")).collect();
+        let settings: Vec<Setting> =
+            settings.iter().map(|text| Setting::parse(text).expect("setting")).collect();
         let binaries = self.binaries(&directory(major).to_string_lossy());
         Cluster::make(self.place.path(), &binaries, &settings, &self.journal, &Quiet)
             .unwrap_or_else(|error| panic!("cluster of {major}: {error}: {:?}", error.hint()))
     }
 
-    /// What lies at the place.
-    pub fn left(&self) -> Vec<String> {
-        let listed = std::fs::read_dir(self.place.path()).expect("the place");
-        listed.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
+    /// Ends a cluster; nothing may be left of it.
+    pub fn close(self, clusters: impl IntoIterator<Item = Cluster>) {
+        for cluster in clusters {
+            cluster.close(&self.journal).expect("close");
+        }
+        assert_eq!(std::fs::read_dir(self.place.path()).expect("the place").count(), 0);
+        assert!(self.journal.close().expect("journal"));
+        assert_eq!(std::fs::read_dir(self.state.path()).expect("state").count(), 0);
     }
 }

@@ -138,7 +138,7 @@ impl Cluster {
             super::sql::configured(&self.socket_directory().to_string_lossy())
         );
         for setting in &self.settings {
-            text.push_str(&format!("{} = {}\n", setting.name, super::sql::configured(&setting.value)));
+            text.extend([&setting.name, " = ", &super::sql::configured(&setting.value), "\n"]);
         }
         append(&data.join("postgresql.conf"), &text)?;
         let map = self.map()?;
@@ -151,7 +151,8 @@ impl Cluster {
         let mut names = vec![Surroundings::here()?.user];
         names.extend(self.user.as_ref().map(|user| user.name.to_string_lossy().into_owned()));
         names.dedup();
-        Ok(names.iter().map(|name| format!("ours \"{name}\" {ROLE}\n")).collect())
+        let lines: Vec<String> = names.iter().map(|name| format!("ours \"{name}\" {ROLE}\n")).collect();
+        Ok(lines.concat())
     }
 
     /// One of the server's programs, in the run directory and as the cluster's user.
@@ -166,7 +167,8 @@ impl Cluster {
     fn control(&self, what: &str, watch: &dyn Watch) -> Result<(), ServerError> {
         let seconds = LIMIT.as_secs().to_string();
         let data = self.data_directory();
-        let tool = self.program("pg_ctl").args([what, "-w", "-s", "-t", &seconds, "-m", "fast", "-D"]).arg(data);
+        let tool =
+            self.program("pg_ctl").args([what, "-w", "-s", "-t", &seconds, "-m", "fast", "-D"]).arg(data);
         tool.arg("-l").arg(self.log()).run(watch).and_then(Finished::success)?;
         Ok(())
     }
@@ -216,8 +218,10 @@ impl Cluster {
     /// The error with what the server said last, and its log kept where the run directory's end does not reach it.
     fn with_log(&self, error: ServerError) -> ServerError {
         let Ok(text) = fs::read_to_string(self.log()) else { return error };
-        let said = text.lines().rfind(|line| line.contains("FATAL:") || line.contains("PANIC:")).unwrap_or_default();
-        let kept = std::env::temp_dir().join(format!("fsynclab-{}.log", &crate::sys::random::fresh_id()[..8]));
+        let said =
+            text.lines().rfind(|line| line.contains("FATAL:") || line.contains("PANIC:")).unwrap_or_default();
+        let kept =
+            std::env::temp_dir().join(format!("fsynclab-{}.log", &crate::sys::random::fresh_id()[..8]));
         let kept = fs::write(&kept, &text).ok().map(|()| kept);
         ServerError::Cluster { source: Box::new(error), said: said.to_owned(), log: kept }
     }
