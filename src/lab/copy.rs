@@ -284,7 +284,7 @@ fn sample(trial: &Trial, copied: &Copied, tally: &Tally, device: Option<DeviceCo
     }
 }
 
-fn failed_call(fault: &Fault) -> Failed {
+pub(super) fn failed_call(fault: &Fault) -> Failed {
     Failed {
         text: fault.to_string(),
         errno: Some(fault.errno as i32),

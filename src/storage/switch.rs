@@ -13,7 +13,7 @@ use crate::sys::journal::Journal;
 use crate::sys::undo::{Undo, Undone};
 
 use super::disk::disks;
-use super::drive::{Attached, Cache, Commands, DriveError};
+use super::drive::{Attached, Cache, Commands, DriveError, ask_drives};
 use super::hazard::Hazard;
 use super::root::Root;
 
@@ -49,7 +49,7 @@ pub enum SwitchError {
         disk: String,
     },
     /// Refused for safety.
-    #[error("refused to switch the write cache: {}", listed(.hazards))]
+    #[error("the write cache was not switched: {}", listed(.hazards))]
     Hazards {
         /// All that speaks against it.
         hazards: Vec<Hazard>,
@@ -72,6 +72,14 @@ pub enum SwitchError {
         /// What is to be restored.
         was: Cache,
     },
+    /// Several disks bear the journalled name.
+    #[error("could not tell the disk with {named} from others with the same: its write cache was {was}")]
+    Ambiguous {
+        /// The serial number.
+        named: String,
+        /// What is to be restored.
+        was: Cache,
+    },
     /// The journal cannot be kept.
     #[error(transparent)]
     Journal(#[from] SysError),
@@ -89,9 +97,11 @@ impl SwitchError {
     /// What the reader can do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Drive { source, .. } if source.is_privilege() => Some("switching a write cache needs root"),
+            Self::Drive { source, .. } if source.is_privilege() => {
+                Some("switching a write cache needs root, and the device itself: a container may lack it")
+            }
             Self::Hazards { .. } => Some("--force switches it all the same"),
-            Self::AndBack { .. } | Self::Gone { .. } => {
+            Self::AndBack { .. } | Self::Gone { .. } | Self::Ambiguous { .. } => {
                 Some("fsynclab drive --write-cache restore tries again")
             }
             _ => None,
@@ -115,6 +125,13 @@ pub struct Switched {
     /// Its entry in the journal; none where it was in the asked-for state already.
     entry: Option<u64>,
     was: Cache,
+}
+
+impl Switched {
+    /// False where it was in the asked-for state already.
+    pub fn was_switched(&self) -> bool {
+        self.entry.is_some()
+    }
 }
 
 /// Disks switched, and held against other runs until [`restore`](Self::restore) or the end.
@@ -287,7 +304,23 @@ impl SwitchedCache {
     }
 
     fn is(&self, disk: &Disk) -> bool {
-        (self.serial.is_some() || self.wwn.is_some()) && self.serial == disk.serial && self.wwn == disk.wwn
+        let same_wwn = self.wwn.is_some() && self.wwn == disk.wwn;
+        match &self.serial {
+            // A name that sysfs did not tell then, or does not now, decides nothing.
+            Some(_) => self.serial == disk.serial && (same_wwn || self.wwn.is_none() || disk.wwn.is_none()),
+            None => same_wwn,
+        }
+    }
+
+    /// The disk among `disks`. Several are one disk on several paths if they share a world-wide name; else the serial
+    /// number is one that its maker gave to many, and none of them is touched.
+    fn find<'a>(&self, disks: &'a [Disk]) -> Result<&'a Disk, SwitchError> {
+        let mut found = disks.iter().filter(|disk| self.is(disk));
+        let first = found.next().ok_or_else(|| SwitchError::Gone { named: self.named(), was: self.was })?;
+        if found.any(|other| other.wwn.is_none() || other.wwn != first.wwn) {
+            return Err(SwitchError::Ambiguous { named: self.named(), was: self.was });
+        }
+        Ok(first)
     }
 
     fn named(&self) -> String {
@@ -300,8 +333,7 @@ impl SwitchedCache {
 
     /// Brings the disk, looked for among `disks`, back into its old state.
     fn restore(&self, disks: &[Disk], commands: &impl Commands) -> Result<Undone, SwitchError> {
-        let gone = || SwitchError::Gone { named: self.named(), was: self.was };
-        let disk = disks.iter().find(|disk| self.is(disk)).ok_or_else(gone)?;
+        let disk = self.find(disks)?;
         let _lock =
             commands.lock(disk).map_err(|source| SwitchError::Drive { disk: disk.name.clone(), source })?;
         Ok(back(disk, self.was, commands)?.0)
@@ -318,7 +350,12 @@ impl Undo for SwitchedCache {
     }
 
     fn undo(&self) -> Result<Undone, SwitchError> {
-        self.restore(&disks(&Root::live()), &Attached)
+        let mut here = Stack { disks: disks(&Root::live()), ..Stack::default() };
+        if self.find(&here.disks).is_err() {
+            // Older kernels show no serial number of a SATA disk; the disk itself tells it.
+            ask_drives(&mut here, &Attached);
+        }
+        self.restore(&here.disks, &Attached)
     }
 }
 
