@@ -2,8 +2,8 @@
 //! arguments are read, progress is shown, results are printed and the exit status is chosen.
 
 mod clean;
-mod completions;
 mod compare;
+mod completions;
 mod copy;
 mod grammar;
 mod man;

@@ -105,9 +105,8 @@ fn request(args: &Args) -> ProbeRequest {
         .filter(|case| args.only.is_empty() || args.only.contains(&case.block))
         .collect();
     let each = args.secs_per_test.or(args.pg.then_some(PG_SECONDS));
-    let time = each.map_or(Time::Whole(args.time), |seconds| {
-        Time::EachCase(Duration::from_secs(u64::from(seconds)))
-    });
+    let time = each
+        .map_or(Time::Whole(args.time), |seconds| Time::EachCase(Duration::from_secs(u64::from(seconds))));
     let limit = time.whole(cases.len()).saturating_mul(LONGEST);
     ProbeRequest {
         directory: args.path.clone(),

@@ -103,7 +103,8 @@ impl CopyRun {
             .zip(&request.places)
             .map(|(number, directory)| Place::survey(&format!("p{number}"), directory))
             .collect::<Result<Vec<_>, _>>()?;
-        let head = Document { input: Some(input(&request.template)), ..head(Kind::Copy, &request.argv, &places) };
+        let head =
+            Document { input: Some(input(&request.template)), ..head(Kind::Copy, &request.argv, &places) };
         Ok(Self { request, places, head })
     }
 

@@ -68,8 +68,10 @@ impl<'a, K: Kernel> ProbeArm<'a, K> {
 impl<K: Kernel> Slices<'_, K> {
     /// Whether an error says that there is no such thing here. A sync of a regular file that fails is a failure.
     fn cannot_be_here(&self, fault: &Fault) -> bool {
-        let no_such_thing =
-            matches!(fault.errno, Errno::EINVAL | Errno::ENOTSUP | Errno::ENOSYS | Errno::EPERM | Errno::ESPIPE);
+        let no_such_thing = matches!(
+            fault.errno,
+            Errno::EINVAL | Errno::ENOTSUP | Errno::ENOSYS | Errno::EPERM | Errno::ESPIPE
+        );
         let of_file = !self.bench.is_of_directory(fault);
         no_such_thing && !(of_file && matches!(fault.call, Call::Fsync | Call::Fdatasync))
     }

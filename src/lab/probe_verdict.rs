@@ -55,8 +55,7 @@ fn rates(arms: &[Arm]) -> Rates {
         let block = if method.is_open() { "server" } else { "one8" };
         rate(arms, block, method)
     };
-    let two =
-        |method: SyncMethod| if method.is_open() { None } else { rate(arms, "two8", method) };
+    let two = |method: SyncMethod| if method.is_open() { None } else { rate(arms, "two8", method) };
     let sizes = [(1, "1x16kB"), (2, "2x8kB"), (4, "4x4kB"), (8, "8x2kB"), (16, "16x1kB")];
     Rates {
         one: SyncMethod::ALL.into_iter().filter_map(one).collect(),
@@ -78,9 +77,7 @@ fn rate(arms: &[Arm], block: &str, method: SyncMethod) -> Option<Rate> {
 }
 
 fn find<'a>(arms: &'a [Arm], block: &str, method: &str) -> Option<&'a Arm> {
-    let of = |arm: &&Arm| {
-        arm.labels.get("block") == Some(block) && arm.labels.get("method") == Some(method)
-    };
+    let of = |arm: &&Arm| arm.labels.get("block") == Some(block) && arm.labels.get("method") == Some(method);
     arms.iter().find(of)
 }
 

@@ -19,8 +19,7 @@ impl Text {
     pub fn sets(&self) -> Vec<Set> {
         let sets = &self.reading.sets;
         let named = sets.iter().enumerate().map(|(at, set)| {
-            let name =
-                if sets.len() > 1 { format!("{} ({})", self.name, at + 1) } else { self.name.clone() };
+            let name = if sets.len() > 1 { format!("{} ({})", self.name, at + 1) } else { self.name.clone() };
             set.clone().named(&name)
         });
         named.collect()
@@ -68,7 +67,9 @@ fn unread(text: &Text) -> Vec<Note> {
     let Text { name, reading } = text;
     let note = |said: String| Note::warning(NoteCode::UnreadLine, format!("{name}: {said}"));
     let lines = reading.unread.iter().map(Unread::to_string);
-    let more = (reading.unread_more > 0).then(|| format!("{} more lines that cannot be read", reading.unread_more));
-    let stopped = reading.stopped_at_line.map(|line| format!("reading stopped at line {line}: too many runs"));
+    let more =
+        (reading.unread_more > 0).then(|| format!("{} more lines that cannot be read", reading.unread_more));
+    let stopped =
+        reading.stopped_at_line.map(|line| format!("reading stopped at line {line}: too many runs"));
     lines.chain(more).chain(stopped).map(note).collect()
 }

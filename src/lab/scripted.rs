@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use super::arm::{Arm, Halt, Trial};
 use super::conduct::{Run, conduct};
 use super::plan::{Order, Plan};
-use crate::results::{Document, Failed, Host, Kind, Labels, Note, Promise, Refused, Sample, Tool};
+use crate::results::{Document, Failed, Kind, Labels, Note, Promise, Refused, Sample};
 use crate::stats::Percentiles;
 use crate::sys::watch::{Event, Stop, Watch};
 

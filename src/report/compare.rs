@@ -42,7 +42,8 @@ fn cells(line: &PairLine, counted: bool) -> Vec<String> {
     };
     let mut cells = vec![line.title.clone(), rates::rate(a), rates::rate(b), said];
     if counted {
-        let each = line.flushes_per_op.map(|each| each.map_or_else(|| "-".to_owned(), |each| format!("{each:.2}")));
+        let each =
+            line.flushes_per_op.map(|each| each.map_or_else(|| "-".to_owned(), |each| format!("{each:.2}")));
         cells.push(if each[0] == each[1] { each[0].clone() } else { each.join(" / ") });
     }
     cells

@@ -1,10 +1,10 @@
 //! A probe for the terminal: what lies under the place, the table, the verdict in words, what to do next.
 
+use super::WIDTH;
 use super::layout::{hanging, paragraph, together, warning, width};
 use super::notes;
 use super::stack_words::{cache_line, storage_line};
 use super::{rates, units};
-use super::WIDTH;
 use crate::results::{Arm, Document, Host, NoteCode, Severity, SyncVerdict};
 
 /// The label that groups comparable lines, and what its group is called, in the order of the table.
@@ -37,14 +37,11 @@ pub fn header(document: &Document) -> String {
 
 /// The table, the verdict, notes, what to do next, what is needed to repeat it.
 pub fn results(document: &Document) -> String {
-    let mut text = String::new();
-    for line in others_line(document).into_iter().chain(simulated_note(document)) {
-        text += &paragraph(&line, 2);
-    }
-    text += &format!("{}\n", table(document));
+    let mut text = format!("{}\n", table(document));
     if let Some(verdict) = &document.verdict {
         text += &verdict_words(verdict);
     }
+    text += &others_line(document).map_or_else(String::new, |line| paragraph(&line, 2));
     text += &remarks(document);
     if let Some(next) = document.verdict.as_ref().and_then(|verdict| next(verdict, document)) {
         text += &paragraph(&format!("next: {next}"), 6);
@@ -68,14 +65,10 @@ fn others_line(document: &Document) -> Option<String> {
     let quiet = baseline.busy_ns == 0 && baseline.device.flushes == 0;
     let busy = baseline.busy_percent();
     Some(if quiet {
-        "Other writers: none seen before the first slice.".to_owned()
+        "Nobody else wrote there before the first slice.".to_owned()
     } else {
-        format!("Other writers: {busy:.0} % busy before the first slice.")
+        format!("Others kept the disk {busy:.0} % busy before the first slice.")
     })
-}
-
-fn simulated_note(document: &Document) -> Option<String> {
-    document.simulated.then(|| "SIMULATED: these are figures of a model.".to_owned())
 }
 
 fn table(document: &Document) -> String {
@@ -102,7 +95,8 @@ fn columns(heading: &str) -> String {
 }
 
 fn line(arm: &Arm) -> String {
-    let title = format!("  {}", arm.title.as_deref().unwrap_or(&arm.name));
+    // pg_test_fsync pads the sizes of its labels.
+    let title = format!("  {}", arm.title.as_deref().unwrap_or(&arm.name).replace("*  ", "* "));
     let title = format!("{title:<TITLE$} ");
     if let Some(refused) = &arm.refused {
         return hanging(&title, &format!("n/a: {}", refused.text));
@@ -140,13 +134,14 @@ fn flushes(per_op: f64) -> String {
 
 /// Notes that neither the head nor the verdict has said; those about single lines counted only.
 fn remarks(document: &Document) -> String {
-    const SAID: [NoteCode; 6] = [
+    const SAID: [NoteCode; 7] = [
         NoteCode::MemoryFileSystem,
         NoteCode::BarriersOff,
         NoteCode::OverlayVolatile,
         NoteCode::PreloadShim,
         NoteCode::WriteCacheUnknown,
         NoteCode::VirtualDisk,
+        NoteCode::OtherWriters,
     ];
     const OF_LINES: [NoteCode; 3] = [NoteCode::Unstable, NoteCode::FirstRoundSlow, NoteCode::Outliers];
     let unstable = document.notes.iter().filter(|note| note.code == NoteCode::Unstable).count();
@@ -169,7 +164,9 @@ fn next(verdict: &SyncVerdict, document: &Document) -> Option<String> {
     let path = &document.places.first()?.path;
     let command = |text: &str, why: &str| format!("{}   ({why})", together(text));
     Some(match verdict.code.as_str() {
-        "not-asked" => command(&format!("fsynclab drive {path}"), "what lies under it, and who drops the flushes"),
+        "not-asked" => {
+            command(&format!("fsynclab drive {path}"), "what lies under it, and who drops the flushes")
+        }
         "answered-from-memory" => command(
             &format!("fsynclab drive --write-cache off {path}"),
             "switches the drive's cache; asks first",

@@ -14,14 +14,16 @@ pub(super) fn storage_line(stack: &Stack) -> String {
     if !options.is_empty() {
         text += &format!(" ({})", options.join(","));
     }
-    let between = stack.layers.iter().filter(|layer| {
-        matches!(layer.kind.as_str(), "loop" | "md" | "lvm" | "crypt" | "dm" | "multipath")
-    });
+    let between = stack
+        .layers
+        .iter()
+        .filter(|layer| matches!(layer.kind.as_str(), "loop" | "md" | "lvm" | "crypt" | "dm" | "multipath"));
     for layer in between {
         text += &format!(" on {} {}", layer.kind, layer.name);
     }
     if stack.disks.is_empty() {
-        return text + ": no disk is known below";
+        let dropped = stack.layers.iter().any(|layer| layer.passes_flush == Some(false));
+        return if dropped { text } else { text + ": no disk is known below" };
     }
     let disks: Vec<String> = stack.disks.iter().map(disk_words).collect();
     format!("{text} on {}", disks.join(" and "))
@@ -60,7 +62,10 @@ pub(super) fn cache_line(stack: &Stack) -> String {
 fn view(disk: &Disk, named: bool) -> String {
     let name = if named { format!("{}: ", disk.name) } else { String::new() };
     let cache = &disk.write_cache;
-    let kernel = cache.kernel.as_deref().map_or("not known to the kernel".to_owned(), |view| format!("kernel \"{view}\""));
+    let kernel = cache
+        .kernel
+        .as_deref()
+        .map_or("not known to the kernel".to_owned(), |view| format!("kernel \"{view}\""));
     let Some(drive) = cache.drive.as_deref() else {
         let why = cache.remark.as_deref().unwrap_or("it was not asked");
         return format!("{name}{kernel}; the drive's own view is not known ({why})");

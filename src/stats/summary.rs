@@ -123,6 +123,7 @@ mod tests {
             max_ns: 100,
             mad_ns: 20,
             median_ci95_ns: Some([10, 100]),
+            ops_per_sec: None,
         };
         assert_eq!(of_seven, Some(by_hand));
     }

@@ -22,14 +22,18 @@ pub fn root_or_skip(test: &str) -> bool {
 fn skip(test: &str, reason: &str) {
     println!("skipped: {test}: {reason}");
     if let Some(list) = std::env::var_os("FSYNCLAB_SKIPS") {
-        let mut file = fs::OpenOptions::new().append(true).create(true).open(list).expect("the list of skipped tests");
+        let mut file =
+            fs::OpenOptions::new().append(true).create(true).open(list).expect("the list of skipped tests");
         writeln!(file, "{test}: {reason}").expect("the list of skipped tests");
     }
 }
 
 /// A directory on the disk under /var/tmp (never a memory file system), removed at the end of the test.
 pub fn scratch(name: &str) -> TempDir {
-    tempfile::Builder::new().prefix(&format!("fsynclab-test-{name}-")).tempdir_in("/var/tmp").expect("a directory in /var/tmp")
+    tempfile::Builder::new()
+        .prefix(&format!("fsynclab-test-{name}-"))
+        .tempdir_in("/var/tmp")
+        .expect("a directory in /var/tmp")
 }
 
 /// The program, with its journals in `state`.
@@ -41,7 +45,8 @@ pub fn fsynclab(state: &Path) -> Command {
 
 /// Runs a tool to its end and returns what it printed; its failure is the test's.
 pub fn run<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> String {
-    let output = Command::new(program).args(arguments).output().unwrap_or_else(|error| panic!("{program}: {error}"));
+    let output =
+        Command::new(program).args(arguments).output().unwrap_or_else(|error| panic!("{program}: {error}"));
     assert!(output.status.success(), "{program} failed: {}", text(&output));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -71,7 +76,9 @@ impl FileSystem {
     fn mkfs(self) -> (&'static str, &'static [&'static str]) {
         match self {
             Self::Ext4 => ("mkfs.ext4", &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"]),
-            Self::Ext4NoJournal => ("mkfs.ext4", &["-q", "-F", "-O", "^has_journal", "-E", "lazy_itable_init=0"]),
+            Self::Ext4NoJournal => {
+                ("mkfs.ext4", &["-q", "-F", "-O", "^has_journal", "-E", "lazy_itable_init=0"])
+            }
             Self::Xfs => ("mkfs.xfs", &["-q", "-f"]),
             Self::Btrfs => ("mkfs.btrfs", &["-q", "-f"]),
         }
@@ -88,6 +95,12 @@ pub struct Image {
 impl Image {
     /// A mounted file system of `size` (as truncate(1) takes it; XFS needs 300M) with mount options (may be empty).
     pub fn new(file_system: FileSystem, size: &str, options: &str) -> Self {
+        Self::with_sectors(file_system, size, options, 512)
+    }
+
+    /// The same on a device with logical sectors of so many bytes; ext4 on 4096 needs a size from which it takes
+    /// blocks of 4096: 600M.
+    pub fn with_sectors(file_system: FileSystem, size: &str, options: &str, sector_bytes: u32) -> Self {
         let directory = scratch("image");
         let image = directory.path().join("image");
         run("truncate", &[OsStr::new("-s"), OsStr::new(size), image.as_os_str()]);
@@ -95,7 +108,10 @@ impl Image {
         let mut arguments: Vec<&OsStr> = arguments.iter().map(OsStr::new).collect();
         arguments.push(image.as_os_str());
         run(mkfs, &arguments);
-        let device = run("losetup", &[OsStr::new("--find"), OsStr::new("--show"), image.as_os_str()]).trim().to_owned();
+        let sectors = format!("--sector-size={sector_bytes}");
+        let arguments = ["--find", "--show", &sectors].map(OsStr::new);
+        let arguments: Vec<&OsStr> = arguments.into_iter().chain([image.as_os_str()]).collect();
+        let device = run("losetup", &arguments).trim().to_owned();
         let mut mounted = Self { directory, device, old_write_cache: String::new() };
         // A loop number keeps what its last user made of its queue.
         mounted.old_write_cache = mounted.write_cache();
@@ -150,7 +166,10 @@ impl Drop for Image {
 /// The same program as user nobody, which may read the build and write only where it is let.
 pub fn as_nobody(command: &Command) -> Command {
     let mut nobody = Command::new("setpriv");
-    nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]).arg(command.get_program()).args(command.get_args());
+    nobody
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"])
+        .arg(command.get_program())
+        .args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {
             Some(value) => nobody.env(name, value),

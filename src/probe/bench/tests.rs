@@ -35,11 +35,7 @@ fn an_operation_makes_the_calls_its_case_names() {
             Work::Writes { count, sync, at, .. } => {
                 assert_eq!(tally.count(Call::Pwrite64), count as u64, "{case:?}");
                 let prepared = u64::from(at == At::Allocated);
-                assert_eq!(
-                    tally.count(Call::Fsync),
-                    u64::from(sync == Sync::Fsync) + prepared,
-                    "{case:?}"
-                );
+                assert_eq!(tally.count(Call::Fsync), u64::from(sync == Sync::Fsync) + prepared, "{case:?}");
                 assert_eq!(tally.count(Call::Fdatasync), u64::from(sync == Sync::Fdatasync), "{case:?}");
                 assert_eq!(tally.count(Call::Syncfs), u64::from(sync == Sync::Syncfs), "{case:?}");
                 assert_eq!(tally.count(Call::SyncFileRange), u64::from(sync == Sync::Range), "{case:?}");
