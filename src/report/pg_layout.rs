@@ -64,7 +64,8 @@ pub fn pg_test_fsync(document: &Document, secs_per_test: u32) -> String {
     let mut text =
         format!("{seconds} per test\nO_DIRECT supported on this platform for open_datasync and open_sync.\n");
     for heading in &HEADINGS {
-        text += &format!("\n{}", heading.text);
+        text.push('\n');
+        text += heading.text;
         let lines: Vec<(&str, Option<&Arm>)> = heading
             .lines
             .iter()

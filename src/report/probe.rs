@@ -82,7 +82,7 @@ fn table(document: &Document) -> String {
         if lines.is_empty() || shown.contains(&block) {
             continue;
         }
-        text += &if shown.is_empty() { columns(&heading) } else { format!("{heading}\n") };
+        text += &if shown.is_empty() { columns(&heading) } else { heading + "\n" };
         text += &lines.into_iter().map(line).collect::<String>();
         shown.push(block);
     }
@@ -110,7 +110,7 @@ fn line(arm: &Arm) -> String {
     let latency = arm.latency.get("operation");
     let time = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), units::duration);
     let times = [
-        Some((1e9 / rate).round() as u64),
+        mean_ns(arm),
         latency.and_then(|latency| latency.p50_ns),
         latency.and_then(|latency| latency.p99_ns),
         latency.map(|latency| latency.max_ns),
@@ -119,12 +119,20 @@ fn line(arm: &Arm) -> String {
     let flushes = arm.device.map_or_else(|| "-".to_owned(), |device| flushes(device.flushes_per_op));
     let operations = latency.map_or(0, |latency| latency.n);
     let rate = rates::rate(rate);
-    let figures = format!("{:>7}{operations:>7}{times}{flushes:>9}", rate);
+    let figures = format!("{rate:>7}{operations:>7}{times}{flushes:>9}");
     let mut text = format!("{title}{figures}\n");
     if width(&text) > WIDTH + 1 {
         text = format!("{}\n{figures:>WIDTH$}\n", title.trim_end());
     }
     text
+}
+
+fn mean_ns(arm: &Arm) -> Option<u64> {
+    let counted = arm.samples.iter().filter(|sample| !sample.ignored);
+    let (operations, elapsed_ns) = counted.fold((0_u64, 0_u64), |(operations, elapsed_ns), sample| {
+        (operations + sample.operations.unwrap_or(0), elapsed_ns + sample.elapsed_ns)
+    });
+    elapsed_ns.checked_div(operations)
 }
 
 /// None is told apart from few.
