@@ -7,7 +7,7 @@ use anstream::ColorChoice;
 use super::output;
 use super::problem::Problem;
 use crate::sys::error::shown;
-use crate::sys::journal::{self, Journal};
+use crate::sys::journal::{self, Journal, Leftovers};
 use crate::sys::undo::{UndoKind, Undone};
 
 /// What every wing knows to undo.
@@ -26,9 +26,11 @@ pub struct Args {
 /// Lists, asks on a terminal, undoes.
 pub fn run(args: &Args, color: ColorChoice) -> anyhow::Result<()> {
     let state = journal::state_directory()?;
-    let journals = journal::leftovers(&state)?.journals;
+    let Leftovers { journals, unreadable } = journal::leftovers(&state)?;
     let tables = tables();
+    let mut left: Vec<String> = unreadable.iter().map(ToString::to_string).collect();
     if journals.is_empty() {
+        complain_of(&left)?;
         output::print("nothing was left behind\n", color)?;
         return Ok(());
     }
@@ -36,9 +38,8 @@ pub fn run(args: &Args, color: ColorChoice) -> anyhow::Result<()> {
         output::print(&listed(journal, &tables), color)?;
     }
     if !args.yes && !asked()? {
-        return Ok(());
+        return Err(Problem::failed("nothing was undone").into());
     }
-    let mut left = Vec::new();
     for journal in journals {
         for outcome in undo(journal, &tables)? {
             match outcome {

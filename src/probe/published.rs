@@ -94,6 +94,8 @@ pub enum UnreadReason {
     Repeated,
     /// It has the units but no label that is known.
     UnknownLabel,
+    /// Several lines stand in it.
+    RunTogether,
     /// It is longer than any line of any version.
     TooLong,
     /// `pg_test_fsync` says that it gave up.
@@ -111,6 +113,7 @@ impl fmt::Display for UnreadReason {
             Self::ColumnsDisagree => "ops/sec and usecs/op do not belong together",
             Self::Repeated => "this line was there already",
             Self::UnknownLabel => "figures without a label that is known",
+            Self::RunTogether => "several lines run together",
             Self::TooLong => "too long for a line of pg_test_fsync",
             Self::GaveUp => "pg_test_fsync gave up here",
         })

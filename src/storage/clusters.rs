@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::results::Stack;
+use crate::sys::error::shown;
 
 use super::error::Error;
 use super::mounts;
@@ -61,7 +62,7 @@ impl fmt::Display for Claimed {
             Part::Tablespace => "a tablespace of a cluster",
             Part::Wal => "the WAL directory of a cluster",
         };
-        write!(f, "\"{}\" is {what}", self.directory.display())
+        write!(f, "\"{}\" is {what}", shown(&self.directory))
     }
 }
 

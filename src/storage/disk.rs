@@ -44,6 +44,19 @@ pub(super) fn disk(root: &Root, name: &str, place: &Path) -> Disk {
     }
 }
 
+/// Every whole disk, those made of others left out.
+pub(super) fn disks(root: &Root) -> Vec<Disk> {
+    let names = root.names("sys/class/block");
+    let places =
+        names.iter().filter_map(|name| Some((name, root.follow(format!("sys/class/block/{name}"))?)));
+    let whole = places.filter(|(_, place)| {
+        !root.has(place.join("partition"))
+            && root.text(place.join("hidden")).as_deref() != Some("1")
+            && root.names(place.join("slaves")).is_empty()
+    });
+    whole.map(|(name, place)| disk(root, name, &place)).collect()
+}
+
 /// Revolutions a minute of VPD page B1, bytes 4 and 5 (SBC-4): 0 nothing told, 1 nothing turns, from 0401h rpm.
 pub(super) fn claimed_rpm(page: &[u8]) -> Option<u32> {
     rotation(u16::from_be_bytes([*page.get(4)?, *page.get(5)?]))

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use nix::errno::Errno;
 
+use crate::sys::error::shown;
+
 /// The cause of an I/O error as the reader should see it: the kernel's words, without `(os error 2)`.
 #[derive(Debug)]
 pub struct Cause(io::Error);
@@ -38,7 +40,7 @@ impl std::error::Error for Cause {}
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The path itself cannot be resolved.
-    #[error("could not resolve \"{}\": {source}", .path.display())]
+    #[error("could not resolve \"{}\": {source}", shown(.path))]
     Path {
         /// What was asked about.
         path: PathBuf,
@@ -46,7 +48,7 @@ pub enum Error {
         source: Cause,
     },
     /// A file of the kernel that must be there cannot be read.
-    #[error("could not read file \"{}\": {source}", .path.display())]
+    #[error("could not read file \"{}\": {source}", shown(.path))]
     Read {
         /// The file.
         path: PathBuf,
@@ -54,7 +56,7 @@ pub enum Error {
         source: Cause,
     },
     /// A file of the kernel does not read as expected.
-    #[error("could not understand line {line} of \"{}\"", .path.display())]
+    #[error("could not understand line {line} of \"{}\"", shown(.path))]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -62,13 +64,13 @@ pub enum Error {
         line: usize,
     },
     /// No mount covers the path: a chroot or a mount namespace hides it.
-    #[error("no mount of /proc/self/mountinfo covers \"{}\"", .path.display())]
+    #[error("no mount of /proc/self/mountinfo covers \"{}\"", shown(.path))]
     NoMount {
         /// The resolved path.
         path: PathBuf,
     },
     /// Devices or mounts that lead back to themselves.
-    #[error("the storage under \"{}\" leads back to itself", .path.display())]
+    #[error("the storage under \"{}\" leads back to itself", shown(.path))]
     Circular {
         /// Where it was noticed.
         path: PathBuf,

@@ -82,7 +82,8 @@ impl Walk<'_> {
             self.stack.mount_point = shown(&mount.point);
             self.stack.mount_options = mount.all_options();
         }
-        if self.stack.journal.is_none() {
+        // The file system the files lie in: the first that is no overlay.
+        if self.barriers.is_empty() {
             self.stack.journal = found.journal;
         }
         self.push(&mount.file_system, shown(&mount.point), found.flush, found.passes_flush);

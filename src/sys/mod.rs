@@ -1,6 +1,7 @@
 //! Floor 1: the only place with `unsafe`, syncs, clocks, child processes and randomness. In groups: the calls inside a
 //! clock (`kernel`) and their decorators; progress and stop; our own files and the journal of what must be undone; child
-//! processes; clock, chance, machine. Stops at facts and deeds: what is measured, and why, is the business of others.
+//! processes and commands to drives; clock, chance, machine. Stops at facts and deeds: what is measured, and why, is the
+//! business of others.
 
 pub mod direct;
 pub mod failing;

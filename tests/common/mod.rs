@@ -1,6 +1,7 @@
 //! What several tests need: the program itself with a state directory of its own, real file systems in image files,
 //! and the rule about skipping.
 #![expect(dead_code, reason = "every test binary includes this and uses its part")]
+#![expect(clippy::print_stdout, reason = "the output of a test is its reader's")]
 
 use std::ffi::OsStr;
 use std::fs;

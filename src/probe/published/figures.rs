@@ -138,6 +138,8 @@ mod tests {
             ("  21440,871 Op./s      47 µs/Op.", whole(21440.871, Some(47))),
             ("  4410,118 оп/с        227 мкс/оп", whole(4410.118, Some(227))),
             (" 8800.652 操作/秒  114 マイクロ秒/操作", whole(8800.652, Some(114))),
+            (" 8800.652 thao tác/giây  114 micro giây/thao tác", whole(8800.652, Some(114))),
+            (" 8800,652 operazioni/sec 114 operazioni/sec", whole(8800.652, Some(114))),
             (" 159.689 ops/sec", whole(159.689, None)),
             (" 1 309 761,044 ops/sec 1 usecs/op", whole(1_309_761.044, Some(1))),
             (" 8800.652 ops/sec 114 usecs/op$ ls 7", whole(8800.652, Some(114))),

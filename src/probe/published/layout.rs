@@ -118,7 +118,7 @@ fn counted_size(text: &str) -> Option<(Method, &str)> {
     let (before, after) = text.split_once('*')?;
     let before = before.trim_end();
     let count = &before[before.trim_end_matches(|c: char| c.is_ascii_digit()).len()..];
-    let after = after.trim_start();
+    let after = after.trim_start_matches(|c: char| !c.is_ascii_digit());
     let rest = after.trim_start_matches(|c: char| c.is_ascii_digit());
     let size_kb = &after[..after.len() - rest.len()];
     let method = writes(count.parse().ok()?, size_kb.parse().ok()?)?;
@@ -154,22 +154,22 @@ pub(super) fn may_be_heading(text: &str) -> bool {
     text.ends_with([':', '：']) || text.contains("kB")
 }
 
-/// The words in which the fourteen translations say "not available".
-const NOT_AVAILABLE: [&str; 7] = ["n/a", "entf.", "н/д", "利用不可", "无", "無", "nd"];
+/// "Not available" in the seventeen translations; most leave `n/a` as it is.
+const NOT_AVAILABLE: [&str; 7] =
+    ["n/a", "entf.", "н/д", "利用不可", "nd.", "ej tillämpbar", "không khả dụng"];
 
 /// Whether what follows a label says that the method is not available.
 ///
 /// A known word, or by position: any word at the right end of a wide gap.
 pub(super) fn not_available(rest: &str) -> bool {
-    let said = rest.trim();
     let gap = rest.len() - rest.trim_start().len();
-    let known = NOT_AVAILABLE.iter().any(|word| said.to_lowercase().starts_with(word));
-    let ended =
-        said.rsplit("  ").next().is_some_and(|last| NOT_AVAILABLE.iter().any(|w| last.trim().starts_with(w)));
-    !said.is_empty() && (known || ended || gap >= GAP)
+    let said = rest.trim().to_lowercase();
+    let last = said.rsplit("  ").next().unwrap_or_default().trim();
+    let known = NOT_AVAILABLE.iter().any(|word| last.starts_with(word));
+    !said.is_empty() && (known || gap >= GAP)
 }
 
-/// Blanks that no prose has; the shortest label leaves 7 more before an `n/a` of 21 columns.
+/// Blanks that no prose has. The longest label and the longest translation leave 18 between them.
 const GAP: usize = 8;
 
 #[cfg(test)]
@@ -186,6 +186,8 @@ mod tests {
             ("4*4kB open_sync 3", "4x4kB"),
             ("запись с open_sync  8 *  2 КБ 3", "8x2kB"),
             (" 2 * 8 Ko, écriture avec open_sync 3", "2x8kB"),
+            (" 2 *  escritas de 8kB open_sync 3", "2x8kB"),
+            (" 4 *   4kB di scrittura open_sync 3", "4x4kB"),
             ("16kB open_sync write", "1x16kB"),
             (" 1kB open_sync writes", "16x1kB"),
             ("write, fsync, close 3", "write_fsync_close"),
@@ -205,9 +207,17 @@ mod tests {
 
     #[test]
     fn not_available_is_a_known_word_or_stands_at_the_right_end() {
-        for text in
-            [" n/a", "   n/a*", " entf.*", " н/д", "                    ej tillg.", "kB open_sync x  n/a*"]
-        {
+        for text in [
+            " n/a",
+            "   n/a*",
+            " entf.*",
+            " н/д",
+            " n/a (uygulanamaz)",
+            " không khả dụng*",
+            "kB open_sync skrivning   ej tillämpbar",
+            "                    ej tillg.",
+            "kB open_sync x  n/a*",
+        ] {
             assert!(not_available(text), "{text}");
         }
         for text in ["", "   ", " works for me", " sizes.)"] {

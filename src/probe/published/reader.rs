@@ -83,8 +83,9 @@ impl Run {
         self.lines = Some((first, line));
     }
 
-    fn has(&self, block: Block) -> bool {
-        self.rows.iter().any(|row| row.block == block)
+    /// Whether the run has this block or a later one: its heading begins another run.
+    fn is_past(&self, block: Block) -> bool {
+        self.rows.iter().any(|row| row.block >= block)
     }
 
     fn last_method_of(&self, block: Block) -> Option<Method> {
@@ -131,7 +132,7 @@ impl Reader {
             }
             self.run.origin.observe_direct_io(text);
         } else if let Some(block) = layout::heading(text) {
-            if self.run.has(block) {
+            if self.run.is_past(block) {
                 self.end_run();
             }
             self.run.block = Some(block);
@@ -147,6 +148,10 @@ impl Reader {
     }
 
     fn take_row(&mut self, line: usize, text: String) {
+        if text.matches("ops/sec").count() > 1 {
+            self.cannot_read(line, &text, UnreadReason::RunTogether);
+            return;
+        }
         if let Some((method, rest)) = labelled(&text) {
             let tail = Tail::of(rest, matches!(method, Method::Writes(_)));
             let begun = self.run.lines.is_some();
@@ -275,7 +280,7 @@ fn mentions_units(text: &str) -> bool {
 }
 
 fn gave_up(text: &str) -> bool {
-    text.contains("pg_test_fsync: error")
+    text.trim_start().starts_with("pg_test_fsync: ")
         || ["write failed", "fsync failed", "seek failed", "could not open output file"]
             .iter()
             .any(|failure| text.trim_start().starts_with(failure))

@@ -100,6 +100,37 @@ fn lines_that_cannot_be_read_are_named_with_number_and_reason() {
 }
 
 #[test]
+fn what_went_wrong_beside_the_figures_is_told_in_any_language() {
+    let row = "fsync 100.000 ops/sec 10000 usecs/op";
+    let cases = [
+        (format!("{row} {row}"), UnreadReason::RunTogether),
+        (
+            "pg_test_fsync: Fehler: Schreiben fehlgeschlagen: Das Argument ist ungültig".to_owned(),
+            UnreadReason::GaveUp,
+        ),
+        ("could not open output file: Permission denied".to_owned(), UnreadReason::GaveUp),
+        (format!("{row}{}", "x".repeat(3000)), UnreadReason::TooLong),
+        ("my drive: 100 ops/sec".to_owned(), UnreadReason::UnknownLabel),
+    ];
+    for (text, reason) in cases {
+        let told: Vec<_> = read(text.as_bytes()).unread.iter().map(|unread| unread.reason).collect();
+        assert_eq!(told, [reason], "{text}");
+    }
+}
+
+#[test]
+fn a_second_run_begins_where_the_first_cannot_go_on() {
+    let two = "Compare file sync methods using two 8kB writes:\nfsync 100.000 ops/sec 10000 usecs/op\n";
+    let one = "Compare file sync methods using one 8kB write:\nfsync 100.000 ops/sec 10000 usecs/op\n";
+    let blocks = |text: String| -> Vec<Vec<Block>> {
+        read(text.as_bytes()).sets.iter().map(|set| set.rows.iter().map(|row| row.block).collect()).collect()
+    };
+    assert_eq!(blocks(format!("{one}{two}")), [[Block::One8, Block::Two8]]);
+    assert_eq!(blocks(format!("{two}{one}")), [[Block::Two8], [Block::One8]]);
+    assert_eq!(blocks(format!("{one}{one}")), [[Block::One8], [Block::One8]]);
+}
+
+#[test]
 fn the_text_gives_away_version_platform_and_duration() {
     let cases = [
         ("layout-9.1", "9.1", Platform::Unix, None),

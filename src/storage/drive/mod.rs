@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::results::{Disk, Stack};
 
+use crate::sys::error::shown;
+
 use super::error::Cause;
 
 pub use attached::Attached;
@@ -78,7 +80,7 @@ pub enum DriveError {
         kind: String,
     },
     /// Its node cannot be opened.
-    #[error("could not open \"{}\": {source}", .node.display())]
+    #[error("could not open \"{}\": {source}", shown(.node))]
     Open {
         /// The device node.
         node: PathBuf,
@@ -86,7 +88,7 @@ pub enum DriveError {
         source: Cause,
     },
     /// The kernel did not pass the command on.
-    #[error("could not send {command} to \"{}\": {}", .node.display(), .errno.desc())]
+    #[error("could not send {command} to \"{}\": {}", shown(.node), .errno.desc())]
     NotSent {
         /// The command.
         command: &'static str,
@@ -96,7 +98,7 @@ pub enum DriveError {
         errno: Errno,
     },
     /// The drive did not do it.
-    #[error("\"{}\" rejected {command} (sense key {key:X}h, code {code:02X}h/{qualifier:02X}h)", .node.display())]
+    #[error("\"{}\" rejected {command} (sense key {key:X}h, code {code:02X}h/{qualifier:02X}h)", shown(.node))]
     Rejected {
         /// The command.
         command: &'static str,
@@ -110,7 +112,7 @@ pub enum DriveError {
         qualifier: u8,
     },
     /// The controller did not do it, or the command never arrived.
-    #[error("\"{}\" failed {command} (status {status:#x})", .node.display())]
+    #[error("\"{}\" failed {command} (status {status:#x})", shown(.node))]
     Status {
         /// The command.
         command: &'static str,
@@ -120,7 +122,7 @@ pub enum DriveError {
         status: u32,
     },
     /// Its answer is not what the standard says.
-    #[error("the answer of \"{}\" to {command} could not be understood", .node.display())]
+    #[error("the answer of \"{}\" to {command} could not be understood", shown(.node))]
     Unreadable {
         /// The command.
         command: &'static str,
@@ -128,7 +130,7 @@ pub enum DriveError {
         node: PathBuf,
     },
     /// A file of sysfs did not take a value.
-    #[error("could not write to \"{}\": {source}", .file.display())]
+    #[error("could not write to \"{}\": {source}", shown(.file))]
     Sysfs {
         /// The file.
         file: PathBuf,
@@ -136,7 +138,7 @@ pub enum DriveError {
         source: Cause,
     },
     /// Another run holds the disk.
-    #[error("another run is at work on \"{}\"", .node.display())]
+    #[error("another run is at work on \"{}\"", shown(.node))]
     Locked {
         /// The device node.
         node: PathBuf,
