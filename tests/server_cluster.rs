@@ -65,9 +65,14 @@ fn a_setting_that_a_server_does_not_know_is_told_in_its_words_and_its_log_kept()
     let bench = Bench::new("cluster");
     let binaries = bench.binaries(&directory(17).to_string_lossy());
     let setting = Setting::parse("file_copy_method=clone").expect("setting");
-    let error = Cluster::make(bench.place.path(), &binaries, &[setting], &bench.journal, &Quiet).expect_err("refused");
+    let error = Cluster::make(bench.place.path(), &binaries, &[setting], &bench.journal, &Quiet)
+        .expect_err("refused");
     let text = error.to_string();
-    assert!(text.contains("unrecognized configuration parameter \"file_copy_method\"") || text.contains("configuration file"), "{text}");
+    assert!(
+        text.contains("unrecognized configuration parameter \"file_copy_method\"")
+            || text.contains("configuration file"),
+        "{text}"
+    );
     let ServerError::Cluster { log: Some(log), .. } = &error else { panic!("{error:?}") };
     let kept = std::fs::read_to_string(log).expect("the log");
     assert!(kept.contains("unrecognized configuration parameter \"file_copy_method\""), "{kept}");

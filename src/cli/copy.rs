@@ -102,15 +102,30 @@ pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<Exi
 fn request(args: &Args) -> Result<CopyRequest, Problem> {
     let template = Template::resolve(&args.template, 1)
         .map_err(|error| Problem::failed(error.to_string()).hint(error.hint()))?;
+    let places = grammar::places(&args.places)?;
+    outside(&template, &places)?;
     Ok(CopyRequest {
         template,
         policies: grammar::policies(&args.policies)?,
-        places: grammar::places(&args.places)?,
+        places,
         plan: args.rounds.plan(),
         aa: args.rounds.aa,
         verify: args.verify,
         beside_server: args.beside_server,
         argv: redact::arguments(std::env::args_os()),
+    })
+}
+
+/// A copy made inside of what is copied would copy itself.
+fn outside(template: &Template, places: &[PathBuf]) -> Result<(), Problem> {
+    let Some(tree) = template.tree.as_deref().and_then(|tree| tree.canonicalize().ok()) else {
+        return Ok(());
+    };
+    let within = |place: &&PathBuf| place.canonicalize().is_ok_and(|place| place.starts_with(&tree));
+    places.iter().find(within).map_or(Ok(()), |place| {
+        let message =
+            format!("the place \"{}\" lies within the template \"{}\"", shown(place), template.name);
+        Err(Problem::usage(message).hint(Some("name a directory outside of it: --into DIR")))
     })
 }
 

@@ -9,7 +9,8 @@ use super::problem::Problem;
 use crate::report;
 use crate::results::{Document, text};
 use crate::sys::SysError;
-use crate::sys::files::{OutputFile, TemporaryFile};
+use crate::sys::files::{OutputFile, TemporaryFile, directory_of};
+use crate::sys::kernel::{Call, Fault};
 
 /// The report and the results file.
 pub struct Paper {
@@ -28,11 +29,16 @@ enum Json {
 
 impl Paper {
     /// Looks at the path and touches nothing; `-` is stdout.
-    pub fn new(json: Option<&Path>, color: ColorChoice) -> Result<Self, SysError> {
+    pub fn new(json: Option<&Path>, color: ColorChoice) -> anyhow::Result<Self> {
         let json = match json {
             None => Json::None,
             Some(path) if path == Path::new("-") => Json::Stdout,
-            Some(path) => Json::File(OutputFile::new(path)?),
+            Some(path) => {
+                // Known now, not after the first round.
+                let directory = directory_of(path);
+                std::fs::metadata(directory).map_err(Fault::of_io(Call::Openat, path))?;
+                Json::File(OutputFile::new(path)?)
+            }
         };
         Ok(Self { color, json })
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use crate::sys::SysError;
 use crate::sys::watch::Stop;
 
 /// Exit statuses beside 0.
@@ -90,10 +91,11 @@ pub fn status_of(error: &anyhow::Error) -> Status {
     error.downcast_ref().map_or(Status::Failed, Problem::status)
 }
 
-/// What is printed of any error, its causes included.
+/// What is printed of any error; the wings' messages name their causes themselves.
 pub fn message_of(error: &anyhow::Error) -> String {
-    match error.downcast_ref::<Problem>() {
-        Some(problem) => problem.to_string(),
-        None => format!("error: {error:#}"),
+    if let Some(problem) = error.downcast_ref::<Problem>() {
+        return problem.to_string();
     }
+    let hint = error.downcast_ref::<SysError>().and_then(SysError::hint);
+    Problem::failed(error.to_string()).hint(hint).to_string()
 }

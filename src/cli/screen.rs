@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -21,7 +21,9 @@ const TICK: Duration = Duration::from_millis(100);
 pub struct Screen {
     signals: Signals,
     verbose: bool,
+    /// Drawn from the first phase on: before it, what goes to stdout has the terminal to itself.
     bar: Option<ProgressBar>,
+    drawn: Once,
     phase: Arc<AtomicUsize>,
     line: Mutex<Line>,
 }
@@ -39,7 +41,7 @@ impl Screen {
     pub fn new(signals: Signals, verbose: bool) -> Self {
         let phase = Arc::new(AtomicUsize::new(0));
         let bar = (!verbose && io::stderr().is_terminal()).then(|| bar(&phase));
-        Self { signals, verbose, bar, phase, line: Mutex::default() }
+        Self { signals, verbose, bar, drawn: Once::new(), phase, line: Mutex::default() }
     }
 
     /// Takes the bar off the screen.
@@ -105,6 +107,9 @@ impl Watch for Screen {
             Event::TrialDone { arm, elapsed_ns } => self.trial_done(arm, elapsed_ns),
             Event::Phase(phase) => {
                 self.phase.store(phase as usize, Ordering::Relaxed);
+                if let Some(bar) = &self.bar {
+                    self.drawn.call_once(|| bar.enable_steady_tick(TICK));
+                }
                 if phase == Phase::WritingResults {
                     self.round_done();
                 }
@@ -135,6 +140,5 @@ fn bar(phase: &Arc<AtomicUsize>) -> ProgressBar {
             out.write_str(now).ok();
         },
     ));
-    bar.enable_steady_tick(TICK);
     bar
 }

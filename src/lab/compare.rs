@@ -28,7 +28,17 @@ pub fn comparisons(arms: &[Arm]) -> Vec<Comparison> {
 
 /// What a reader must know of the samples: an unsteady arm, a slow first round, far-off samples, a drifting control.
 pub fn notes(arms: &[Arm]) -> Vec<Note> {
-    let mut notes: Vec<Note> = arms.iter().flat_map(notes_of_arm).collect();
+    let told = [
+        told_of(
+            arms,
+            NoteCode::FirstRoundSlow,
+            "the first round that counts was the slowest by far",
+            slow_first,
+        ),
+        told_of(arms, NoteCode::Unstable, "rounds scatter so much that their median says little", spread),
+        told_of(arms, NoteCode::Outliers, "rounds that lie far off are kept", far_off),
+    ];
+    let mut notes: Vec<Note> = told.into_iter().flatten().collect();
     for (baseline, control) in controls(arms) {
         let comparison = compare(baseline, control, None);
         if let (Verdict::Faster | Verdict::Slower, Some([low, high])) =
@@ -122,32 +132,33 @@ fn pair(baseline: &Arm, arm: &Arm) -> Option<([f64; 2], Paired)> {
     Some((seen, paired))
 }
 
-fn notes_of_arm(arm: &Arm) -> Vec<Note> {
-    let samples: Vec<f64> = counted_ns(arm).into_iter().map(|ns| ns as f64).collect();
-    let mut notes = Vec::new();
-    if stats::first_round_slow(&samples, Better::Lower) {
-        notes.push(Note::info(
-            NoteCode::FirstRoundSlow,
-            format!(
-                "{}: the first round that counts was the slowest by far; more --warmup would help",
-                arm.name
-            ),
-        ));
+/// One note for all arms it is true of, each with its figure.
+fn told_of(arms: &[Arm], code: NoteCode, what: &str, figure: fn(&[f64]) -> Option<String>) -> Option<Note> {
+    let of_arm = |arm: &Arm| {
+        let samples: Vec<f64> = counted_ns(arm).into_iter().map(|ns| ns as f64).collect();
+        figure(&samples).map(|figure| format!("{}{figure}", arm.name))
+    };
+    let named: Vec<String> = arms.iter().filter_map(of_arm).collect();
+    let text = format!("{what}: {}", named.join(", "));
+    match code {
+        _ if named.is_empty() => None,
+        NoteCode::Unstable => Some(Note::warning(code, text)),
+        _ => Some(Note::info(code, text)),
     }
-    if let Some(spread) = stats::relative_spread(&samples).filter(|_| stats::unstable(&samples)) {
-        notes.push(Note::warning(
-            NoteCode::Unstable,
-            format!("{}: rounds scatter by {:.0} %; its median says little", arm.name, spread * 100.0),
-        ));
-    }
-    let outliers = stats::outliers(&samples);
-    if !outliers.is_empty() && samples.len() >= stats::FEWEST_ROUNDS {
-        notes.push(Note::info(
-            NoteCode::Outliers,
-            format!("{}: {} of {} rounds lie far off; kept", arm.name, outliers.len(), samples.len()),
-        ));
-    }
-    notes
+}
+
+fn slow_first(samples: &[f64]) -> Option<String> {
+    stats::first_round_slow(samples, Better::Lower).then(String::new)
+}
+
+fn spread(samples: &[f64]) -> Option<String> {
+    let spread = stats::relative_spread(samples).filter(|_| stats::unstable(samples))?;
+    Some(format!(" by {:.0} %", spread * 100.0))
+}
+
+fn far_off(samples: &[f64]) -> Option<String> {
+    let far = stats::outliers(samples).len();
+    (far > 0 && samples.len() >= stats::FEWEST_ROUNDS).then(|| format!(" {far} of {}", samples.len()))
 }
 
 #[cfg(test)]
@@ -219,7 +230,7 @@ mod tests {
     #[test]
     fn a_spread_of_forty_percent_is_told() {
         let noted = notes(&[arm(&[("policy", "a")], &[80, 84, 89, 93, 98, 102, 107, 111, 116, 120])]);
-        assert_eq!(noted.iter().map(|note| note.code).collect::<Vec<_>>(), [NoteCode::Unstable]);
-        assert!(noted[0].text.starts_with("a: rounds scatter by 1"), "{}", noted[0].text);
+        let text = "rounds scatter so much that their median says little: a by 16 %";
+        assert_eq!(noted, [Note::warning(NoteCode::Unstable, text)]);
     }
 }

@@ -10,8 +10,10 @@ use crate::replay::verify::Verified;
 use crate::results::{DeviceCounters, Input, Note, NoteCode};
 use crate::sys::error::shown;
 
-/// Bytes a file system may write beside the copies without being taken for somebody else: its journal.
-const JOURNAL_BYTES: u64 = 16 << 20;
+/// What a file system may write beside the copies without being taken for somebody else: in all …
+const OWN_BYTES: u64 = 16 << 20;
+/// … and for each file: its journal commits the blocks of inode, bitmaps and directory with every sync.
+const OWN_BYTES_A_FILE: u64 = 64 << 10;
 
 /// Known before the first trial.
 pub(super) fn before(policy: &Policy, input: &Input) -> Option<Note> {
@@ -74,7 +76,8 @@ fn changed(path: &Path) -> Note {
 
 /// More was written to the disk than a copy can explain, even with data journalled.
 pub(super) fn others(device: DeviceCounters, input: &Input) -> Option<Note> {
-    let explained = input.bytes.saturating_mul(2).saturating_add(JOURNAL_BYTES);
+    let own = input.files.saturating_mul(OWN_BYTES_A_FILE).saturating_add(OWN_BYTES);
+    let explained = input.bytes.saturating_mul(2).saturating_add(own);
     (device.bytes_written > explained).then(|| {
         let text =
             "others wrote to the same disk during some trials: more was written than a copy has".to_owned();

@@ -58,7 +58,7 @@ impl Place {
             return Err(PlaceError::Claimed(claimed));
         }
         let root = Root::live();
-        let stack = storage::stack(directory, &root)?;
+        let stack = storage::survey(directory)?;
         let neighbours = clusters::neighbours(directory, &stack, &root)?;
         Ok(Self { id: id.to_owned(), directory: directory.to_owned(), model: None, stack, neighbours })
     }
@@ -151,22 +151,28 @@ impl Place {
         Ok(())
     }
 
+    /// Who shares what with this place, and what was left out for their sake.
+    fn beside_note(&self) -> Option<Note> {
+        let closest = self.neighbours.iter().map(|(_, sharing)| *sharing).max()?;
+        let shared = match closest {
+            Sharing::Disk => "a disk",
+            Sharing::FileSystem => "the file system",
+        };
+        let clusters: Vec<String> =
+            self.neighbours.iter().map(|(cluster, _)| shown(&cluster.data_directory)).collect();
+        let text = format!(
+            "beside a running cluster, which shares {shared} with {} ({}): no syncfs and no wait for an idle disk \
+             between trials",
+            shown(&self.directory),
+            clusters.join(", ")
+        );
+        Some(Note::warning(NoteCode::BesideServer, text))
+    }
+
     /// What a reader must know of this place beside any number.
     pub fn notes(&self) -> Vec<Note> {
         let mut notes = storage::notes(&self.stack);
-        notes.extend(self.neighbours.iter().map(|(cluster, sharing)| {
-            let shared = match sharing {
-                Sharing::Disk => "a disk",
-                Sharing::FileSystem => "the file system",
-            };
-            let text = format!(
-                "a running cluster ({}) shares {shared} with {}: the run was gentle, with no syncfs and no wait for an \
-                 idle disk between trials",
-                shown(&cluster.data_directory),
-                shown(&self.directory)
-            );
-            Note::warning(NoteCode::BesideServer, text)
-        }));
+        notes.extend(self.beside_note());
         if let Ok(space) = self.space()
             && space.available_bytes < space.total_bytes / NEARLY_FULL_PART
         {

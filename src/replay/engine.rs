@@ -25,6 +25,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use super::means::Means;
 use super::policy::{Axes, Every, Hint, Policy, Scope, SyncWhen, Via};
 use crate::results::{Phases, Promise};
+use crate::sys::error::reason;
 use crate::sys::kernel::{Call, Fault, Kernel};
 use crate::sys::uring::Ring;
 use crate::sys::watch::{Event, Phase, Stop, Watch};
@@ -72,7 +73,7 @@ pub enum EngineError {
     #[error("stopped: {0}")]
     Stopped(Stop),
     /// The threads or the ring of the policy cannot be had.
-    #[error("could not prepare {jobs} syncs at the same time: {}", .errno.desc())]
+    #[error("could not prepare {jobs} syncs at the same time: {}", reason(*.errno))]
     Jobs {
         /// How many.
         jobs: u32,
@@ -250,7 +251,7 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
         match axes.sync {
             SyncWhen::After => self.sync_pass(group.clone())?,
             SyncWhen::Syncfs => self.sync_file_system()?,
-            SyncWhen::Dummy => self.sync_dummy()?,
+            SyncWhen::Dummy => self.sync_dummy(group.start)?,
             SyncWhen::Never | SyncWhen::Each | SyncWhen::Held => {}
         }
         self.sync_directories(group)?;
@@ -293,5 +294,4 @@ fn fault(call: Call, path: &PathBuffer, errno: Errno) -> EngineError {
 }
 
 #[cfg(test)]
-#[path = "engine/tests.rs"]
 mod tests;

@@ -12,6 +12,7 @@ use tempfile::NamedTempFile;
 
 use super::policy::Policy;
 use crate::sys::direct::direct_alignment;
+use crate::sys::error::reason;
 use crate::sys::kernel::{Call, Fault, Kernel};
 use crate::sys::real::Real;
 use crate::sys::uring::Ring;
@@ -36,16 +37,16 @@ pub struct Means {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
     /// Files cannot share blocks.
-    #[error("the file system cannot share blocks between files (FICLONE: {})", .0.desc())]
+    #[error("the file system cannot share blocks between files (FICLONE: {})", reason(*.0))]
     Reflink(Errno),
     /// Files cannot be opened with O_DIRECT.
-    #[error("the file system takes no direct I/O ({})", .0.desc())]
+    #[error("the file system takes no direct I/O ({})", reason(*.0))]
     DirectIo(Errno),
     /// Direct writes must be larger than PostgreSQL's copy buffer.
     #[error("direct I/O needs blocks of {0} bytes, more than the copy buffer has")]
     DirectBlock(usize),
     /// No ring.
-    #[error("io_uring is not available ({})", .0.desc())]
+    #[error("io_uring is not available ({})", reason(*.0))]
     IoUring(Errno),
     /// The place takes no file at all.
     #[error(transparent)]

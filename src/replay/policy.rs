@@ -132,5 +132,4 @@ impl fmt::Display for Policy {
 }
 
 #[cfg(test)]
-#[path = "policy/tests.rs"]
 mod tests;

@@ -223,5 +223,4 @@ fn is_name(path: &Path) -> bool {
 }
 
 #[cfg(test)]
-#[path = "shape/tests.rs"]
 mod tests;

@@ -163,18 +163,22 @@ impl TemplateError {
 const MOST: u32 = 10_000_000;
 
 impl BuiltIn {
+    /// The shape for `NAME`.
+    fn usual_shape(&self) -> Shape {
+        match self.form {
+            Form::Text(text) => Shape::from_text(text).expect("a built-in shape is one, as its test says"),
+            Form::Generated { default, shape } => shape(default),
+        }
+    }
+
     /// The shape for `NAME` or `NAME:N`.
     fn shape(&'static self, number: Option<&str>) -> Result<Shape, TemplateError> {
-        let wrong = TemplateError::Number { name: self.name, most: MOST };
         match (self.form, number) {
-            (Form::Text(text), _) => {
-                Ok(Shape::from_text(text).expect("a built-in shape is one, as its test says"))
-            }
-            (Form::Generated { default, shape }, None) => Ok(shape(default)),
             (Form::Generated { shape, .. }, Some(number)) => match number.parse() {
                 Ok(number @ 1..=MOST) => Ok(shape(number)),
-                _ => Err(wrong),
+                _ => Err(TemplateError::Number { name: self.name, most: MOST }),
             },
+            _ => Ok(self.usual_shape()),
         }
     }
 
@@ -193,7 +197,7 @@ impl BuiltIn {
 /// Every built-in shape in the order of the table.
 pub fn list_templates() -> Vec<ListedTemplate> {
     let listed = BUILT_IN.iter().map(|built_in| {
-        let shape = built_in.shape(None).expect("only a number can be wrong");
+        let shape = built_in.usual_shape();
         ListedTemplate {
             name: built_in.name,
             files: shape.files.len() as u64,
@@ -268,7 +272,8 @@ fn read_shape(path: &Path) -> Result<Shape, TemplateError> {
     file.read_to_end(&mut bytes).map_err(Fault::of_io(Call::Read, path))?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        wrong(TextError::Line { line: valid.iter().filter(|byte| **byte == b'\n').count() + 1 })
+        let ends = std::str::from_utf8(valid).map_or(0, |text| text.matches('\n').count());
+        wrong(TextError::Line { line: ends + 1 })
     })?;
     Shape::from_text(&text).map_err(wrong)
 }
@@ -290,5 +295,4 @@ fn few_large(segments: u32) -> Shape {
 }
 
 #[cfg(test)]
-#[path = "template/tests.rs"]
 mod tests;

@@ -299,5 +299,4 @@ fn fill(file: &mut File, path: &Path, buffer: &mut [u8]) -> Result<usize, Fault>
 }
 
 #[cfg(test)]
-#[path = "verify/tests.rs"]
 mod tests;

@@ -134,7 +134,8 @@ fn where_the_time_goes(document: &Document, arm: &Arm) -> Option<String> {
     let waiting: u64 = phases[2..].iter().map(|(_, ns)| ns).sum();
     let scale = Scale::for_largest(summary.median_ns);
     let mut parts: Vec<String> = Vec::new();
-    for (name, ns) in phases.into_iter().filter(|(_, ns)| *ns > 0) {
+    let is_seen = |ns: u64| scale.bare(ns).contains(|digit| matches!(digit, '1'..='9'));
+    for (name, ns) in phases.into_iter().filter(|(_, ns)| is_seen(*ns)) {
         let shown = if parts.is_empty() { together(&scale.with_unit(ns)) } else { scale.bare(ns) };
         let each = if name == "files" { first_and_later(arm, ns) } else { String::new() };
         parts.push(format!("{shown} {name}{each}"));
@@ -186,7 +187,7 @@ fn control(document: &Document, arms: &[&Arm]) -> Option<String> {
     let control = arms.iter().find(|arm| arm.labels.get("control").is_some())?;
     let comparison = document.comparisons.iter().find(|comparison| comparison.arm == control.name)?;
     let [low, high] = comparison.ratio_ci95.or(comparison.ratio_seen)?;
-    Some(format!("A/A control: {low:.2} to {high:.2}."))
+    Some(together("A/A control: ") + &format!("{low:.2} to {high:.2}."))
 }
 
 /// What a reader of PostgreSQL wants to know of the policy the built-in run ends with.

@@ -72,8 +72,6 @@ pub enum NoteCode {
     DiscardedSample,
     /// Samples far from the median, kept and flagged.
     Outliers,
-    /// The parent's name could not be synced or a sync failed: the promise was lowered.
-    PromiseLowered,
     /// A line of a published output could not be read.
     UnreadLine,
     /// What was measured happened on a simulated drive.

@@ -21,6 +21,9 @@ pub struct Stack {
     /// devices, whose counters carry nobody else's traffic, else the disks, by their paths where they have several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counted: Vec<String>,
+    /// The weakest link between an fsync and the medium, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weakest_link: Option<String>,
     /// Effective barriers: false where the file system was told not to flush; absent where that cannot be known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub barriers: Option<bool>,

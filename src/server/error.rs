@@ -163,11 +163,15 @@ impl ServerError {
         match self {
             Self::Conninfo(error) => error.hint().map(Cow::from),
             Self::Sys(error) => error.hint().map(Cow::from),
-            Self::Statement { source, .. } => source.as_db_error().and_then(|error| error.hint()).map(Cow::from),
+            Self::Statement { source, .. } => {
+                source.as_db_error().and_then(|error| error.hint()).map(Cow::from)
+            }
             Self::Cluster { log: Some(log), .. } => {
                 Some(format!("the server's log was kept in \"{}\"", shown(log)).into())
             }
-            Self::NoBinaries { .. } => Some("--bin takes the directory of postgres, initdb and pg_ctl".into()),
+            Self::NoBinaries { .. } => {
+                Some("--bin takes the directory of postgres, initdb and pg_ctl".into())
+            }
             Self::Unusable { user: Some(user), .. } => {
                 Some(format!("the directory and all above it must be readable by \"{user}\"").into())
             }

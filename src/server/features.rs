@@ -26,7 +26,8 @@ impl Features {
     /// Asks the server.
     pub fn read(session: &mut Session) -> Result<Self, ServerError> {
         let version_num = session.value("SHOW server_version_num")?.parse().unwrap_or(0);
-        let settings = session.rows("SELECT name FROM pg_catalog.pg_settings")?.into_iter().flatten().collect();
+        let settings =
+            session.rows("SELECT name FROM pg_catalog.pg_settings")?.into_iter().flatten().collect();
         let superuser = session.value("SHOW is_superuser")? == "on";
         let member = version_num >= 150_000
             && session.value("SELECT pg_catalog.pg_has_role('pg_checkpoint', 'usage')")? == "t";
@@ -57,7 +58,11 @@ impl Features {
 
     /// The function that tells how far the WAL has come; it was renamed in 10.
     pub fn wal_position(&self) -> &'static str {
-        if self.version_num >= 100_000 { "pg_current_wal_insert_lsn()" } else { "pg_current_xlog_insert_location()" }
+        if self.version_num >= 100_000 {
+            "pg_current_wal_insert_lsn()"
+        } else {
+            "pg_current_xlog_insert_location()"
+        }
     }
 
     /// The function that tells the distance between two positions.

@@ -20,7 +20,8 @@ impl Setting {
     pub fn parse(text: &str) -> Result<Self, ServerError> {
         let (name, value) = text.split_once('=').unwrap_or((text, ""));
         let name = name.trim().to_lowercase();
-        let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.');
+        let is_name =
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.');
         if !is_name || !text.contains('=') || value.contains(['\n', '\r']) {
             return Err(ServerError::MalformedSetting { text: text.to_owned() });
         }
@@ -137,7 +138,8 @@ pub fn check_in_force(session: &mut Session, asked: &[Setting]) -> Result<(), Se
             return Err(ServerError::SettingNotInForce { asked: setting.clone(), found });
         }
     }
-    let weak = not_durable(session)?.into_iter().find(|weak| !asked.iter().any(|setting| setting.name == weak.name));
+    let weak =
+        not_durable(session)?.into_iter().find(|weak| !asked.iter().any(|setting| setting.name == weak.name));
     match weak {
         Some(setting) => Err(ServerError::NotDurable { setting }),
         None => Ok(()),

@@ -8,7 +8,11 @@ pub fn identifier(name: &str) -> String {
 /// A string: quotes doubled, backslashes too where there are any, so that it reads the same under every setting.
 pub fn literal(value: &str) -> String {
     let doubled = value.replace('\'', "''");
-    if value.contains('\\') { format!("E'{}'", doubled.replace('\\', "\\\\")) } else { format!("'{doubled}'") }
+    if value.contains('\\') {
+        format!("E'{}'", doubled.replace('\\', "\\\\"))
+    } else {
+        format!("'{doubled}'")
+    }
 }
 
 /// What a configuration file takes between quotes.

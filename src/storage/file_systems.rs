@@ -56,7 +56,9 @@ pub(super) fn describe(root: &Root, mount: &Mount) -> FileSystem {
 /// File systems without a block device of this machine: what is known of their fsync, and whether it reaches a disk.
 fn without_device(kind: &str) -> Option<(&'static str, Option<bool>)> {
     Some(match kind {
-        "tmpfs" | "ramfs" | "devtmpfs" | "hugetlbfs" => ("lives in memory: nothing is durable", Some(false)),
+        "tmpfs" | "ramfs" | "rootfs" | "devtmpfs" | "hugetlbfs" => {
+            ("lives in memory: nothing is durable", Some(false))
+        }
         "nfs" | "nfs4" => ("fsync ends at the server {source}: what it does is not visible here", None),
         "cifs" | "smb3" | "ceph" | "afs" | "lustre" | "beegfs" | "glusterfs" => {
             ("a network file system ({source}): what its servers do is not visible here", None)

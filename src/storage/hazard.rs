@@ -50,7 +50,7 @@ impl fmt::Display for Hazard {
             Self::Cluster { data_directory } => {
                 write!(f, "the cluster in \"{}\" is running on it", shown(data_directory))
             }
-            Self::WasOff { disk } => write!(f, "the write cache of {disk} was found off"),
+            Self::WasOff { disk } => write!(f, "that of {disk} was found off"),
         }
     }
 }
@@ -84,4 +84,31 @@ pub fn hazards(path: &Path, stack: &Stack, root: &Root) -> Result<Vec<Hazard>, E
         found.push(Hazard::Cluster { data_directory: cluster.data_directory });
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::stack;
+
+    fn found(tree: &str, path: &str) -> Vec<String> {
+        let root = Root::captured(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/stacks").join(tree));
+        let stack = stack(Path::new(path), &root).expect("a stack");
+        let hazards = hazards(Path::new(path), &stack, &root).expect("hazards");
+        hazards.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn the_root_disk_and_other_file_systems_of_a_disk_are_hazards_and_the_place_itself_is_not() {
+        assert_eq!(found("sata", "/var/lib/postgresql"), ["sda carries the root file system"]);
+        assert_eq!(found("md", "/srv/pg"), [""; 0]);
+        assert_eq!(found("overlay", "/work"), ["vdb also carries the file system on \"/var/lib/up per\""]);
+        let below = found("loop-on-btrfs", "/mnt/image");
+        assert_eq!(below, ["vda carries the root file system"]);
+        let beside = found("loop-on-btrfs", "/home");
+        assert_eq!(
+            beside,
+            ["vda carries the root file system", "vda also carries the file system on \"/mnt/image\""]
+        );
+    }
 }

@@ -49,7 +49,7 @@ pub enum SwitchError {
         disk: String,
     },
     /// Refused for safety.
-    #[error("refused to switch the write cache: {}", listed(.hazards))]
+    #[error("the write cache was not switched: {}", listed(.hazards))]
     Hazards {
         /// All that speaks against it.
         hazards: Vec<Hazard>,
@@ -89,7 +89,9 @@ impl SwitchError {
     /// What the reader can do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Drive { source, .. } if source.is_privilege() => Some("switching a write cache needs root"),
+            Self::Drive { source, .. } if source.is_privilege() => {
+                Some("switching a write cache needs root, and the device itself: a container may lack it")
+            }
             Self::Hazards { .. } => Some("--force switches it all the same"),
             Self::AndBack { .. } | Self::Gone { .. } => {
                 Some("fsynclab drive --write-cache restore tries again")
@@ -115,6 +117,13 @@ pub struct Switched {
     /// Its entry in the journal; none where it was in the asked-for state already.
     entry: Option<u64>,
     was: Cache,
+}
+
+impl Switched {
+    /// False where it was in the asked-for state already.
+    pub fn was_switched(&self) -> bool {
+        self.entry.is_some()
+    }
 }
 
 /// Disks switched, and held against other runs until [`restore`](Self::restore) or the end.

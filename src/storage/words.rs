@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::results::{Disk, Note, NoteCode, Stack};
 
 /// File systems that keep everything in memory.
-const IN_MEMORY: [&str; 4] = ["tmpfs", "ramfs", "devtmpfs", "hugetlbfs"];
+const IN_MEMORY: [&str; 5] = ["tmpfs", "ramfs", "rootfs", "devtmpfs", "hugetlbfs"];
 /// Block devices that keep everything in memory.
 const MEMORY_DISKS: [&str; 2] = ["zram", "ram"];
 /// Parts of the names of libraries known to swallow syncs when preloaded.
@@ -104,7 +104,7 @@ pub fn notes(stack: &Stack) -> Vec<Note> {
     let mut notes = Vec::new();
     let mut warn = |code, text: String| notes.push(Note::warning(code, text));
     if in_memory(stack) {
-        warn(NoteCode::MemoryFileSystem, format!("{}: nothing is durable here", weakest(stack)));
+        warn(NoteCode::MemoryFileSystem, weakest(stack));
     }
     if overlay_volatile(stack) {
         warn(NoteCode::OverlayVolatile, "the overlay is mounted volatile: it omits every sync".to_owned());
@@ -162,4 +162,76 @@ pub fn preload_note(preload: Option<&str>, system_wide: Option<&str>) -> Option<
     })?;
     let text = format!("{library} is preloaded into this program: it swallows syncs");
     Some(Note::warning(NoteCode::PreloadShim, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{CacheView, Layer};
+
+    fn on_disk(kernel: Option<&str>, drive: Option<&str>, r#virtual: bool) -> Stack {
+        let write_cache =
+            CacheView { kernel: kernel.map(str::to_owned), drive: drive.map(str::to_owned), remark: None };
+        let disk = Disk { name: "sda".to_owned(), r#virtual, write_cache, ..Disk::default() };
+        Stack { file_system: "ext4".to_owned(), disks: vec![disk], ..Stack::default() }
+    }
+
+    fn codes(stack: &Stack) -> Vec<NoteCode> {
+        notes(stack).into_iter().map(|note| note.code).collect()
+    }
+
+    #[test]
+    fn the_weakest_link_of_a_disk_follows_from_both_views() {
+        const BACK: Option<&str> = Some("write back");
+        const THROUGH: Option<&str> = Some("write through");
+        for (kernel, drive, r#virtual, words) in [
+            (BACK, Some("on"), false, "sda caches writes: all rests on its honouring the flush"),
+            (BACK, Some("off"), false, "none seen: sda says that it caches no writes"),
+            (THROUGH, Some("none"), false, "none seen: sda says that it caches no writes"),
+            (THROUGH, Some("on"), false, "the kernel sends it no flush: what is synced may be lost"),
+            (THROUGH, Some("on"), true, "the kernel sends it no flush: what is synced may be lost"),
+            (THROUGH, None, false, "sda told the kernel that it caches nothing"),
+            (BACK, None, false, "whether it caches writes, it was not asked"),
+            (BACK, Some("on"), true, "sda is virtual"),
+            (None, None, false, "nothing is known of its write cache"),
+        ] {
+            let found = weakest(&on_disk(kernel, drive, r#virtual));
+            assert!(found.contains(words), "{kernel:?} {drive:?} {virtual}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_layer_that_drops_flushes_is_weaker_than_any_disk() {
+        let mut stack = on_disk(Some("write through"), Some("on"), false);
+        let layer = |kind: &str, passes_flush| Layer {
+            kind: kind.to_owned(),
+            name: "x".to_owned(),
+            flush: "does what it does".to_owned(),
+            passes_flush,
+        };
+        stack.layers = vec![layer("fuse", None)];
+        assert!(weakest(&stack).starts_with("sda caches writes"), "what is unseen may still be honest");
+        stack.layers.push(layer("loop", Some(false)));
+        assert_eq!(weakest(&stack), "loop on x: does what it does");
+    }
+
+    #[test]
+    fn views_that_disagree_are_noted_each_with_its_meaning() {
+        let hidden = on_disk(Some("write through"), Some("on"), false);
+        assert_eq!(codes(&hidden), [NoteCode::ViewsDisagree]);
+        assert!(notes(&hidden)[0].text.contains("sends no flush"));
+        let idle = on_disk(Some("write back"), Some("off"), false);
+        assert!(notes(&idle)[0].text.contains("its flushes do nothing"));
+        assert!(codes(&on_disk(Some("write back"), Some("on"), false)).is_empty());
+        assert_eq!(codes(&on_disk(Some("write back"), None, false)), [NoteCode::WriteCacheUnknown]);
+        assert_eq!(codes(&on_disk(Some("write back"), None, true)), [NoteCode::VirtualDisk]);
+    }
+
+    #[test]
+    fn a_preloaded_shim_is_named() {
+        let note = preload_note(Some("/usr/lib/libfoo.so:/usr/lib/libeatmydata.so.1"), None);
+        assert!(note.is_some_and(|note| note.text.starts_with("/usr/lib/libeatmydata.so.1 is preloaded")));
+        assert!(preload_note(None, Some("/usr/lib/nosync/nosync.so\n")).is_some());
+        assert!(preload_note(Some("/usr/lib/libjemalloc.so.2"), Some("")).is_none());
+    }
 }

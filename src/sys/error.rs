@@ -69,7 +69,7 @@ pub enum SysError {
         source: io::Error,
     },
     /// A program could not be started.
-    #[error("could not execute \"{}\": {}", shown(.program), .errno.desc())]
+    #[error("could not execute \"{}\": {}", shown(.program), reason(*.errno))]
     Execute {
         /// As it was asked for.
         program: PathBuf,
@@ -123,6 +123,15 @@ impl SysError {
     }
 }
 
+/// What the C library says of an error number, as PostgreSQL prints it (`Input/output error`).
+pub fn reason(errno: Errno) -> String {
+    let text = io::Error::from(errno).to_string();
+    match text.rfind(" (os error ") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}
+
 /// A path for a message: control characters, quotes and backslashes escaped, bytes that are no text as `\xNN`.
 pub fn shown(path: &Path) -> String {
     let mut text = String::new();
@@ -149,6 +158,12 @@ mod tests {
     use std::os::unix::ffi::OsStrExt;
 
     use super::*;
+
+    #[test]
+    fn an_error_number_is_worded_as_the_c_library_words_it() {
+        assert_eq!(reason(Errno::EIO), "Input/output error");
+        assert_eq!(reason(Errno::EOPNOTSUPP), "Operation not supported");
+    }
 
     #[test]
     fn a_path_is_shown_as_text_with_what_is_no_text_escaped() {

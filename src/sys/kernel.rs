@@ -153,7 +153,7 @@ impl fmt::Display for Call {
 
 /// A call that failed, on what, and why; printed as PostgreSQL prints it, the path escaped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("could not {} \"{}\": {}", .call.verb(), super::error::shown(.path), .errno.desc())]
+#[error("could not {} \"{}\": {}", .call.verb(), super::error::shown(.path), super::error::reason(*.errno))]
 pub struct Fault {
     /// The call.
     pub call: Call,

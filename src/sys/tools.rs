@@ -91,6 +91,13 @@ impl Tool {
         self
     }
 
+    /// Where its stderr goes, in place of memory.
+    #[must_use]
+    pub fn stderr(mut self, target: OwnedFd) -> Self {
+        self.command.stderr(target);
+        self
+    }
+
     /// The time it has.
     #[must_use]
     pub fn limit(mut self, limit: Duration) -> Self {

@@ -34,7 +34,8 @@ impl Bench {
     pub fn new(name: &str) -> Self {
         let place = super::common::scratch(name);
         // The cluster's user must get through.
-        std::fs::set_permissions(place.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("mode");
+        std::fs::set_permissions(place.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .expect("mode");
         let state = super::common::scratch(name);
         let journal = Journal::create(state.path()).expect("journal");
         Self { place, state, journal }
@@ -47,7 +48,8 @@ impl Bench {
 
     /// A running cluster of a version.
     pub fn cluster(&self, major: u32, settings: &[&str]) -> Cluster {
-        let settings: Vec<Setting> = settings.iter().map(|text| Setting::parse(text).expect("setting")).collect();
+        let settings: Vec<Setting> =
+            settings.iter().map(|text| Setting::parse(text).expect("setting")).collect();
         let binaries = self.binaries(&directory(major).to_string_lossy());
         Cluster::make(self.place.path(), &binaries, &settings, &self.journal, &Quiet)
             .unwrap_or_else(|error| panic!("cluster of {major}: {error}: {:?}", error.hint()))

@@ -7,12 +7,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use nix::fcntl::OFlag;
 
 use super::listing::Kind;
-use super::path::{Names, PathBuffer};
+use super::path::Names;
 use super::stopwatch::Part;
 use super::together::{self, Work};
 use super::{EngineError, Observer, Run, fault};
 use crate::replay::policy::{Dirs, Every, Order, Settle, Type, Via};
 use crate::sys::kernel::{Call, Kernel};
+
+/// The extra file of `sync=dummy`.
+const DUMMY: &[u8] = b".fsynclab-dummy";
 
 /// What files are sorted by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -145,7 +148,7 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
             })?;
         }
         let order = files.order(axes.order);
-        self.sync_all(Work { names: &files, open: None }, &order)
+        self.sync_work(Work { names: &files, open: None }, &order)
     }
 
     /// Keeps a copy open until the pass, or until the hand is full.
@@ -189,7 +192,7 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
         }
         self.clock.enter(Part::SyncFiles);
         let order = held.sorted.order(axes.order);
-        self.sync_all(Work { names: &held.sorted, open: Some(&held.files) }, &order)?;
+        self.sync_work(Work { names: &held.sorted, open: Some(&held.files) }, &order)?;
         for (position, file) in held.files.drain(..).enumerate() {
             self.calls.close(file, held.sorted.name(position))?;
         }
@@ -199,7 +202,7 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
         Ok(())
     }
 
-    fn sync_all(&mut self, work: Work<'_>, order: &[usize]) -> Result<(), EngineError> {
+    fn sync_work(&mut self, work: Work<'_>, order: &[usize]) -> Result<(), EngineError> {
         let in_flight = (self.axes().jobs as usize).min(self.tools.means.descriptors);
         match (&mut self.tools.ring, &self.tools.pool) {
             (Some(ring), _) => together::by_ring(self.calls, ring, in_flight, work, order, self.watch),
@@ -217,18 +220,20 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
     }
 
     /// git's batch mode: the sync of one more file makes the drive write what it was sent for the others. The file lies
-    /// beside the copy and is gone afterwards.
-    pub(super) fn sync_dummy(&mut self) -> Result<(), EngineError> {
+    /// in the copy, so that it goes with it whatever happens, and is gone when the policy is done.
+    pub(super) fn sync_dummy(&mut self, top: usize) -> Result<(), EngineError> {
         self.clock.enter(Part::SyncFiles);
-        let mut name = self.target.to_path().into_os_string();
-        name.push(".dummy");
-        let dummy = PathBuffer::new(name.as_ref());
-        let path = dummy.as_cstr();
-        let file = self.calls.open(path, OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL)?;
-        self.calls.sync_unseen(file.as_fd(), path)?;
-        self.calls.close(file, path)?;
-        let unlinked = self.calls.kernel.unlink(path);
-        unlinked.map_err(|errno| fault(Call::Unlink, &dummy, errno))
+        self.at_directory(top, |run| {
+            let length = run.target.push(DUMMY);
+            let path = run.target.as_cstr();
+            let file = run.calls.open(path, OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL)?;
+            run.calls.sync_unseen(file.as_fd(), path)?;
+            run.calls.close(file, path)?;
+            let unlinked = run.calls.kernel.unlink(path);
+            unlinked.map_err(|errno| fault(Call::Unlink, &run.target, errno))?;
+            run.target.cut(length);
+            Ok(())
+        })
     }
 
     /// The lowest directories first, the one that holds the copy last.

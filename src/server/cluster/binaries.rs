@@ -69,8 +69,10 @@ impl Binaries {
             user: user.map(|user| user.name.to_string_lossy().into_owned()),
             source,
         })?;
-        let version = Version::parse(&output.text())
-            .ok_or_else(|| ServerError::UnknownVersion { directory: directory.clone(), said: output.text() })?;
+        let version = Version::parse(&output.text()).ok_or_else(|| ServerError::UnknownVersion {
+            directory: directory.clone(),
+            said: output.text(),
+        })?;
         let name = name.map_or_else(|| version.to_string(), str::to_owned);
         Ok(Self { name, directory, version })
     }
@@ -84,7 +86,9 @@ impl Binaries {
 /// `NAME=DIR`; a `/` before the `=` makes it part of the directory.
 fn split_name(argument: &str) -> (Option<&str>, &Path) {
     match argument.split_once('=') {
-        Some((name, directory)) if !name.is_empty() && !name.contains('/') => (Some(name), Path::new(directory)),
+        Some((name, directory)) if !name.is_empty() && !name.contains('/') => {
+            (Some(name), Path::new(directory))
+        }
         _ => (None, Path::new(argument)),
     }
 }
@@ -93,7 +97,9 @@ fn split_name(argument: &str) -> (Option<&str>, &Path) {
 pub fn installed() -> Option<PathBuf> {
     let listed = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().filter_map(Result::ok);
     let newest = listed
-        .filter_map(|entry| Some((entry.file_name().to_str()?.parse::<u32>().ok()?, entry.path().join("bin"))))
+        .filter_map(|entry| {
+            Some((entry.file_name().to_str()?.parse::<u32>().ok()?, entry.path().join("bin")))
+        })
         .filter(|(_, directory)| directory.join("postgres").exists())
         .max();
     let in_path = || {

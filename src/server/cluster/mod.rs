@@ -166,7 +166,8 @@ impl Cluster {
     fn control(&self, what: &str, watch: &dyn Watch) -> Result<(), ServerError> {
         let seconds = LIMIT.as_secs().to_string();
         let data = self.data_directory();
-        let tool = self.program("pg_ctl").args([what, "-w", "-s", "-t", &seconds, "-m", "fast", "-D"]).arg(data);
+        let tool =
+            self.program("pg_ctl").args([what, "-w", "-s", "-t", &seconds, "-m", "fast", "-D"]).arg(data);
         tool.arg("-l").arg(self.log()).run(watch).and_then(Finished::success)?;
         Ok(())
     }
@@ -216,8 +217,10 @@ impl Cluster {
     /// The error with what the server said last, and its log kept where the run directory's end does not reach it.
     fn with_log(&self, error: ServerError) -> ServerError {
         let Ok(text) = fs::read_to_string(self.log()) else { return error };
-        let said = text.lines().rfind(|line| line.contains("FATAL:") || line.contains("PANIC:")).unwrap_or_default();
-        let kept = std::env::temp_dir().join(format!("fsynclab-{}.log", &crate::sys::random::fresh_id()[..8]));
+        let said =
+            text.lines().rfind(|line| line.contains("FATAL:") || line.contains("PANIC:")).unwrap_or_default();
+        let kept =
+            std::env::temp_dir().join(format!("fsynclab-{}.log", &crate::sys::random::fresh_id()[..8]));
         let kept = fs::write(&kept, &text).ok().map(|()| kept);
         ServerError::Cluster { source: Box::new(error), said: said.to_owned(), log: kept }
     }
