@@ -30,9 +30,7 @@ fn every_version_makes_a_durable_cluster_that_leaves_nothing() {
         session.value(features.checkpoints_done()).expect("the view of checkpoints");
         let position = format!("SELECT {}", features.wal_position());
         assert!(session.value(&position).expect("position").contains('/'));
-        cluster.close(&bench.journal).expect("close");
-        assert_eq!(bench.left(), Vec::<String>::new());
-        assert!(bench.journal.entries().is_empty());
+        bench.close([cluster]);
     }
 }
 
@@ -57,7 +55,7 @@ fn nobody_else_reaches_it() {
     psql.arg("-h").arg(&socket).args(["-U", "postgres", "-c", "SELECT 1"]);
     let output = common::as_nobody(&psql).output().expect("psql");
     assert!(common::text(&output).contains("Peer authentication failed"), "{}", common::text(&output));
-    cluster.close(&bench.journal).expect("close");
+    bench.close([cluster]);
 }
 
 #[test]
@@ -77,8 +75,7 @@ fn a_setting_that_a_server_does_not_know_is_told_in_its_words_and_its_log_kept()
     let kept = std::fs::read_to_string(log).expect("the log");
     assert!(kept.contains("unrecognized configuration parameter \"file_copy_method\""), "{kept}");
     std::fs::remove_file(log).expect("the log");
-    assert_eq!(bench.left(), Vec::<String>::new());
-    assert!(bench.journal.entries().is_empty());
+    bench.close([]);
 }
 
 #[test]
@@ -89,7 +86,7 @@ fn a_weak_setting_is_in_force_only_where_it_was_asked_for() {
     assert_eq!(weak.iter().map(ToString::to_string).collect::<Vec<_>>(), ["fsync=off"]);
     cluster.restart(&Quiet).expect("restart");
     assert_eq!(cluster.session("postgres").expect("session").value("SHOW fsync").expect("fsync"), "off");
-    cluster.close(&bench.journal).expect("close");
+    bench.close([cluster]);
 }
 
 #[test]

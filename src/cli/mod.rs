@@ -5,6 +5,7 @@ mod clean;
 mod compare;
 mod completions;
 mod copy;
+mod drive;
 mod grammar;
 mod man;
 mod output;
@@ -52,6 +53,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Copy(Box<copy::Args>),
+    Drive(drive::Args),
     Probe(Box<probe::Args>),
     Compare(compare::Args),
     Shape(shape::Args),
@@ -69,6 +71,7 @@ pub fn main() -> ExitCode {
     let color = cli.color.choice(|name| std::env::var(name).ok());
     let done = match cli.command {
         Command::Copy(args) => copy::run(&args, color, cli.verbose),
+        Command::Drive(args) => drive::run(&args, color),
         Command::Probe(args) => probe::run(&args, color, cli.verbose),
         Command::Compare(args) => compare::run(&args, color).map(|()| ExitCode::SUCCESS),
         Command::Shape(args) => shape::run(&args, color).map(|()| ExitCode::SUCCESS),

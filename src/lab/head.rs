@@ -8,19 +8,26 @@ use crate::storage;
 use crate::sys::clock;
 use crate::sys::host::host_facts;
 
-/// The document before the first arm.
-pub(super) fn head(kind: Kind, argv: &[String], places: &[Place]) -> Document {
+/// A document of now and of this machine.
+pub fn begun(kind: Kind, argv: &[String]) -> Document {
     let facts = host_facts();
     let (kernel, cpus) = (facts.kernel, facts.cpus);
-    let records: Vec<_> = places.iter().map(Place::record).collect();
     Document {
         started_at: clock::utc_now(),
         argv: argv.to_vec(),
-        simulated: records.iter().any(|place| place.simulated),
         host: Host { kernel, cpus, memory_bytes: facts.memory_bytes, load_1m: facts.load_1m },
+        ..Document::new(kind)
+    }
+}
+
+/// The document before the first arm.
+pub(super) fn head(kind: Kind, argv: &[String], places: &[Place]) -> Document {
+    let records: Vec<_> = places.iter().map(Place::record).collect();
+    Document {
+        simulated: records.iter().any(|place| place.simulated),
         notes: preload_note().into_iter().chain(places.iter().flat_map(Place::notes)).collect(),
         places: records,
-        ..Document::new(kind)
+        ..begun(kind, argv)
     }
 }
 

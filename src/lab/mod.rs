@@ -9,7 +9,7 @@ pub mod conduct;
 pub mod copy;
 mod copy_notes;
 pub mod copy_run;
-mod head;
+pub mod head;
 mod operations;
 pub mod plan;
 pub mod probe;

@@ -3,6 +3,7 @@
 
 mod compare;
 mod copy;
+mod drive;
 mod finding;
 mod layout;
 mod notes;
@@ -14,6 +15,8 @@ mod stack_words;
 mod units;
 
 pub use compare::pairs;
+pub use copy::closing;
+pub use drive::drive;
 pub use pg_layout::pg_test_fsync;
 pub use units::{duration, size};
 

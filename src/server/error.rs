@@ -4,15 +4,19 @@ use std::borrow::Cow;
 use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use postgres::error::SqlState;
 
 use super::connect::Attempt;
 use super::conninfo::ConninfoError;
+use super::createdb::template::Holder;
 use super::settings::Setting;
+use super::sql::identifier;
 use crate::sys::error::{SysError, shown};
 use crate::sys::undo::UndoError;
+use crate::sys::watch::Stop;
 
 /// Why something this wing was asked for did not happen.
 #[derive(Debug, thiserror::Error)]
@@ -128,6 +132,88 @@ pub enum ServerError {
         /// What SHOW says.
         found: String,
     },
+    /// The run was told to stop.
+    #[error("stopped: {0}")]
+    Stopped(Stop),
+    /// strace did not attach.
+    #[error("could not trace process {pid}: strace ended")]
+    NotTraced {
+        /// The backend.
+        pid: i32,
+    },
+    /// A thread of ours panicked.
+    #[error("a session's thread ended without a result")]
+    WorkerDied,
+    /// A name that the server would cut.
+    #[error("name \"{name}\" is longer than 63 bytes: the server would cut it")]
+    NameTooLong {
+        /// In full.
+        name: String,
+    },
+    /// Somebody else's database under a name of ours.
+    #[error("database \"{name}\" is not of this program: it is left alone")]
+    ForeignDatabase {
+        /// Its name.
+        name: String,
+    },
+    /// What was journalled lies on another server than the one that answers.
+    #[error("server \"{conninfo}\" is not the one on which databases were left")]
+    AnotherServer {
+        /// How it was reached.
+        conninfo: String,
+    },
+    /// Nothing can be created in recovery.
+    #[error("cannot create databases: the server is in recovery")]
+    Standby,
+    /// No such template.
+    #[error("template database \"{name}\" does not exist")]
+    NoTemplate {
+        /// Its name.
+        name: String,
+    },
+    /// An interrupted CREATE or DROP left it behind.
+    #[error("cannot use invalid database \"{name}\" as template")]
+    InvalidTemplate {
+        /// Its name.
+        name: String,
+    },
+    /// Neither a template for all nor ours.
+    #[error("permission denied to copy database \"{name}\"")]
+    TemplateNotOurs {
+        /// Its name.
+        name: String,
+    },
+    /// No right to create.
+    #[error("permission denied to create database")]
+    MayNotCreate,
+    /// Its collation is not the one it was built with.
+    #[error(
+        "template database \"{name}\" was created using collation version {recorded}, but the system has {actual}"
+    )]
+    CollationMismatch {
+        /// Its name.
+        name: String,
+        /// What it was built with.
+        recorded: String,
+        /// What is there now.
+        actual: String,
+    },
+    /// Others are connected to it.
+    #[error("source database \"{name}\" is being accessed by other users{}", waited(*.limit))]
+    TemplateHeld {
+        /// Its name.
+        name: String,
+        /// Who.
+        holders: Vec<Holder>,
+        /// How long it was waited for.
+        limit: Duration,
+    },
+    /// Not `tables=N` or `pgbench=S`.
+    #[error("invalid template to be made: \"{text}\" (tables=N or pgbench=S)")]
+    MalformedRecipe {
+        /// As given.
+        text: String,
+    },
     /// A scratch cluster that would lose data, and nobody asked for that.
     #[error("the scratch cluster runs with {setting}")]
     NotDurable {
@@ -175,9 +261,30 @@ impl ServerError {
             Self::Unusable { user: Some(user), .. } => {
                 Some(format!("the directory and all above it must be readable by \"{user}\"").into())
             }
+            Self::InvalidTemplate { name } => Some(
+                format!("it was left by an interrupted CREATE or DROP DATABASE and can only be dropped: DROP DATABASE {}", identifier(name)).into(),
+            ),
+            Self::TemplateNotOurs { name } => Some(
+                format!("run as its owner, or let all copy it: ALTER DATABASE {} IS_TEMPLATE true", identifier(name)).into(),
+            ),
+            Self::MayNotCreate => Some("the role needs CREATEDB".into()),
+            Self::CollationMismatch { name, .. } => Some(
+                format!(
+                    "rebuild what depends on the collation, then ALTER DATABASE {} REFRESH COLLATION VERSION",
+                    identifier(name)
+                )
+                .into(),
+            ),
+            Self::TemplateHeld { holders, .. } => Some(
+                format!("{}; nobody was disconnected", holders.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")).into(),
+            ),
             _ => None,
         }
     }
+}
+
+fn waited(limit: Duration) -> String {
+    if limit.is_zero() { String::new() } else { format!(" after {} s", limit.as_secs_f64()) }
 }
 
 fn as_user(user: Option<&str>) -> String {

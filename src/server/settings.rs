@@ -168,7 +168,9 @@ mod tests {
 
     fn check(text: &str, expected: &str) {
         let shown = match parse_vary(text) {
-            Ok(settings) => settings.iter().map(|setting| format!("[{setting}]")).collect(),
+            Ok(settings) => {
+                settings.iter().map(|setting| format!("[{setting}]")).collect::<Vec<_>>().concat()
+            }
             Err(error) => error.to_string(),
         };
         assert_eq!(shown, expected, "{text}");

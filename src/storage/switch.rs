@@ -13,7 +13,7 @@ use crate::sys::journal::Journal;
 use crate::sys::undo::{Undo, Undone};
 
 use super::disk::disks;
-use super::drive::{Attached, Cache, Commands, DriveError};
+use super::drive::{Attached, Cache, Commands, DriveError, ask_drives};
 use super::hazard::Hazard;
 use super::root::Root;
 
@@ -72,6 +72,14 @@ pub enum SwitchError {
         /// What is to be restored.
         was: Cache,
     },
+    /// Several disks bear the journalled name.
+    #[error("could not tell the disk with {named} from others with the same: its write cache was {was}")]
+    Ambiguous {
+        /// The serial number.
+        named: String,
+        /// What is to be restored.
+        was: Cache,
+    },
     /// The journal cannot be kept.
     #[error(transparent)]
     Journal(#[from] SysError),
@@ -93,7 +101,7 @@ impl SwitchError {
                 Some("switching a write cache needs root, and the device itself: a container may lack it")
             }
             Self::Hazards { .. } => Some("--force switches it all the same"),
-            Self::AndBack { .. } | Self::Gone { .. } => {
+            Self::AndBack { .. } | Self::Gone { .. } | Self::Ambiguous { .. } => {
                 Some("fsynclab drive --write-cache restore tries again")
             }
             _ => None,
@@ -296,7 +304,23 @@ impl SwitchedCache {
     }
 
     fn is(&self, disk: &Disk) -> bool {
-        (self.serial.is_some() || self.wwn.is_some()) && self.serial == disk.serial && self.wwn == disk.wwn
+        let same_wwn = self.wwn.is_some() && self.wwn == disk.wwn;
+        match &self.serial {
+            // A name that sysfs did not tell then, or does not now, decides nothing.
+            Some(_) => self.serial == disk.serial && (same_wwn || self.wwn.is_none() || disk.wwn.is_none()),
+            None => same_wwn,
+        }
+    }
+
+    /// The disk among `disks`. Several are one disk on several paths if they share a world-wide name; else the serial
+    /// number is one that its maker gave to many, and none of them is touched.
+    fn find<'a>(&self, disks: &'a [Disk]) -> Result<&'a Disk, SwitchError> {
+        let mut found = disks.iter().filter(|disk| self.is(disk));
+        let first = found.next().ok_or_else(|| SwitchError::Gone { named: self.named(), was: self.was })?;
+        if found.any(|other| other.wwn.is_none() || other.wwn != first.wwn) {
+            return Err(SwitchError::Ambiguous { named: self.named(), was: self.was });
+        }
+        Ok(first)
     }
 
     fn named(&self) -> String {
@@ -309,8 +333,7 @@ impl SwitchedCache {
 
     /// Brings the disk, looked for among `disks`, back into its old state.
     fn restore(&self, disks: &[Disk], commands: &impl Commands) -> Result<Undone, SwitchError> {
-        let gone = || SwitchError::Gone { named: self.named(), was: self.was };
-        let disk = disks.iter().find(|disk| self.is(disk)).ok_or_else(gone)?;
+        let disk = self.find(disks)?;
         let _lock =
             commands.lock(disk).map_err(|source| SwitchError::Drive { disk: disk.name.clone(), source })?;
         Ok(back(disk, self.was, commands)?.0)
@@ -327,7 +350,12 @@ impl Undo for SwitchedCache {
     }
 
     fn undo(&self) -> Result<Undone, SwitchError> {
-        self.restore(&disks(&Root::live()), &Attached)
+        let mut here = Stack { disks: disks(&Root::live()), ..Stack::default() };
+        if self.find(&here.disks).is_err() {
+            // Older kernels show no serial number of a SATA disk; the disk itself tells it.
+            ask_drives(&mut here, &Attached);
+        }
+        self.restore(&here.disks, &Attached)
     }
 }
 

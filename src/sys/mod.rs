@@ -25,6 +25,12 @@ pub mod user;
 
 pub mod drive_ioctl;
 
+pub mod fork;
+pub mod loop_device;
+pub mod memory;
+pub mod mounts;
+pub mod namespace;
+
 pub mod clock;
 pub mod host;
 pub mod random;

@@ -1,5 +1,4 @@
 //! The servers that tests/servers installs, and a journal for what a test makes.
-#![expect(dead_code, reason = "every test binary includes this and uses its part")]
 
 use std::path::{Path, PathBuf};
 
@@ -55,9 +54,13 @@ impl Bench {
             .unwrap_or_else(|error| panic!("cluster of {major}: {error}: {:?}", error.hint()))
     }
 
-    /// What lies at the place.
-    pub fn left(&self) -> Vec<String> {
-        let listed = std::fs::read_dir(self.place.path()).expect("the place");
-        listed.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
+    /// Ends a cluster; nothing may be left of it.
+    pub fn close(self, clusters: impl IntoIterator<Item = Cluster>) {
+        for cluster in clusters {
+            cluster.close(&self.journal).expect("close");
+        }
+        assert_eq!(std::fs::read_dir(self.place.path()).expect("the place").count(), 0);
+        assert!(self.journal.close().expect("journal"));
+        assert_eq!(std::fs::read_dir(self.state.path()).expect("state").count(), 0);
     }
 }

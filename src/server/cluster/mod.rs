@@ -138,7 +138,7 @@ impl Cluster {
             super::sql::configured(&self.socket_directory().to_string_lossy())
         );
         for setting in &self.settings {
-            text.push_str(&format!("{} = {}\n", setting.name, super::sql::configured(&setting.value)));
+            text.extend([&setting.name, " = ", &super::sql::configured(&setting.value), "\n"]);
         }
         append(&data.join("postgresql.conf"), &text)?;
         let map = self.map()?;
@@ -151,7 +151,8 @@ impl Cluster {
         let mut names = vec![Surroundings::here()?.user];
         names.extend(self.user.as_ref().map(|user| user.name.to_string_lossy().into_owned()));
         names.dedup();
-        Ok(names.iter().map(|name| format!("ours \"{name}\" {ROLE}\n")).collect())
+        let lines: Vec<String> = names.iter().map(|name| format!("ours \"{name}\" {ROLE}\n")).collect();
+        Ok(lines.concat())
     }
 
     /// One of the server's programs, in the run directory and as the cluster's user.

@@ -13,7 +13,7 @@ use postgres::error::SqlState;
 use postgres::{Client, Config, NoTls, SimpleQueryMessage};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::conninfo::{Address, Host, SessionAttrs, SslMode, Target};
+use super::conninfo::{Address, Host, SessionAttrs, SslMode, Target, quoted};
 use super::error::ServerError;
 
 /// A connection, and how it came about.
@@ -275,6 +275,26 @@ impl Session {
     pub fn another(&self, database: &str) -> Result<Self, ServerError> {
         let target = Target { hosts: vec![self.host.clone()], ..self.target.clone() };
         connect_to(&target, database)
+    }
+
+    /// Whether the server is on this machine for certain: reached by a socket.
+    pub fn is_local(&self) -> bool {
+        matches!(self.host.address, Address::Socket(_))
+    }
+
+    /// How to reach the same server and database again, without a password: for a journal.
+    pub fn conninfo(&self) -> String {
+        let mut words = vec![match &self.host.address {
+            Address::Socket(directory) => format!("host={}", quoted(&directory.to_string_lossy())),
+            Address::Tcp { name, address: Some(address) } => {
+                format!("host={} hostaddr={address}", quoted(name))
+            }
+            Address::Tcp { name, .. } => format!("host={}", quoted(name)),
+        }];
+        words.push(format!("port={}", self.host.port));
+        words.push(format!("user={}", quoted(&self.target.user)));
+        words.push(format!("dbname={}", quoted(&self.database)));
+        words.join(" ")
     }
 
     /// What a child process of ours needs to reach the same server: variables, for a command line can be read by all.

@@ -26,6 +26,7 @@ pub struct Drive {
     honest: bool,
     machine: Machine,
     cache: Option<Cache>,
+    /// Of the last event: an arrival or a step.
     now_ns: u64,
     /// Not taken in yet, in order of arrival.
     arrived: VecDeque<Request>,
@@ -35,6 +36,8 @@ pub struct Drive {
     processed: Option<(u64, Request)>,
     /// Waiting for the mechanism, in order of arrival.
     ready: Vec<Request>,
+    /// How often in a row another was taken before the first of them.
+    passed_over: u32,
     /// Waiting for room in the cache, in order of arrival.
     held: VecDeque<Request>,
     /// Waiting for the cache to be empty.
@@ -68,6 +71,7 @@ impl Drive {
             inside: 0,
             processed: None,
             ready: Vec::new(),
+            passed_over: 0,
             held: VecDeque::new(),
             flushing: None,
             barrier: false,
@@ -97,11 +101,10 @@ impl Drive {
     /// Goes on to `now_ns` and appends what has completed by then to `completions`, in order of completion.
     pub fn advance(&mut self, now_ns: u64, completions: &mut Vec<Completion>) {
         self.run(now_ns);
-        self.now_ns = self.now_ns.max(now_ns);
         completions.extend(self.done.drain(..));
     }
 
-    /// What a power cut may take of that which has completed, as of the last time given: empty without a volatile
+    /// What a power cut may take of that which has completed, as of the last event: empty without a volatile
     /// cache. First what is being written to the mechanism, then the rest; of the rest no two overlap, but they may
     /// overlap with the first and are then newer.
     pub fn volatile(&self) -> impl Iterator<Item = Extent> + '_ {
@@ -215,14 +218,14 @@ impl Drive {
         (due || asked) && cache.runs_under_way() < self.machine.width()
     }
 
-    /// The waiting request that the mechanism reaches first; of equals, the first that came.
+    /// The waiting request that the mechanism reaches first; of equals, the first that came. Who has been passed over
+    /// as often as two full queues is next.
     fn take_nearest(&mut self) -> Option<Request> {
-        if self.ready.len() <= 1 {
-            return self.ready.pop();
-        }
-        let nearest = (0..self.ready.len())
-            .min_by_key(|&at| self.machine.access_ns(&transfer_of(&self.ready[at]), self.now_ns))?;
-        Some(self.ready.remove(nearest))
+        let access_ns = |at: &usize| self.machine.access_ns(&transfer_of(&self.ready[*at]), self.now_ns);
+        let starving = self.passed_over >= 2 * self.queue_depth;
+        let at = if starving { 0 } else { (0..self.ready.len()).min_by_key(access_ns)? };
+        self.passed_over = if at == 0 { 0 } else { self.passed_over + 1 };
+        (at < self.ready.len()).then(|| self.ready.remove(at))
     }
 
     fn finish_flush(&mut self) {

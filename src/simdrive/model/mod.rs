@@ -1,8 +1,9 @@
 //! The arithmetic of a drive: requests and times in, completions and what is still volatile out.
 //!
 //! Pure: no clock, no file, no thread. The caller gives every time, in nanoseconds since an arbitrary start of its
-//! own, so the same drive runs in real time under a mount and in invented time over a write log. Times given to one
-//! drive must not go backwards; an earlier time than the last is taken as the last.
+//! own, so the same drive runs in real time under a mount and in invented time over a write log. A request may
+//! arrive at a time before that of the last look at the drive, if nothing happened in between; an arrival before the
+//! last event is taken to have come with that.
 //!
 //! Driving it: [`Drive::submit`] on arrival of a request, [`Drive::advance`] at or after [`Drive::next_due_ns`],
 //! and again after every `submit` (it may have completed at once, or have made something due earlier).

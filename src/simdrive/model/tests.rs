@@ -125,6 +125,20 @@ fn with_queueing_a_contiguous_write_does_not_miss_it() {
 }
 
 #[test]
+fn with_queueing_odd_sizes_across_tracks_do_not_miss_it_either() {
+    let odd =
+        Rotating { rpm: 7200, seek_track_to_track_ms: 1.0, seek_average_ms: 9.0, transfer_mb_per_s: 97.0 };
+    let mut session = Session::new(&Model { mechanism: Mechanism::Rotating(odd), ..disk(8, None) });
+    for at in 0..300 {
+        session.submit(Operation::Write, 12_345 + at * 33_331, 33_331);
+    }
+    let ends_ns = session.wait(300);
+    let transfer_ns = 299 * 33_331 * 1000 / 97;
+    let more_ns = (ends_ns[299] - ends_ns[0]).abs_diff(transfer_ns);
+    assert!(more_ns < 100 * US, "{more_ns}: less than a revolution");
+}
+
+#[test]
 fn a_far_write_takes_its_seek_its_wait_and_its_transfer() {
     let mut session = Session::new(&disk(1, None));
     session.write(0, 1000);
@@ -147,6 +161,21 @@ fn of_several_requests_the_arm_takes_the_one_it_reaches_first() {
     assert_eq!(completions.iter().map(|completion| completion.id).collect::<Vec<_>>(), [1, 2, 3]);
     assert_eq!(completions[1].at_ns - completions[0].at_ns, 2 * MS);
     assert_eq!(completions[2].at_ns - completions[1].at_ns, 4 * MS);
+}
+
+#[test]
+fn a_far_request_is_not_passed_over_for_ever() {
+    let mut session = Session::new(&disk(4, None));
+    session.write(0, 1000);
+    session.submit(Operation::Write, 0, 1000);
+    session.submit(Operation::Write, SIZE_BYTES / 2, 1000);
+    let mut completions = Vec::new();
+    while completions.iter().all(|completion: &Completion| completion.id != 2) {
+        session.drive.advance(session.now_ns, &mut completions);
+        session.now_ns += 100 * US;
+        session.submit(Operation::Write, session.next_id * 50_000 % 1_000_000, 1000);
+        assert!(session.now_ns < 1000 * MS, "never served");
+    }
 }
 
 #[test]
@@ -211,7 +240,19 @@ fn a_cache_that_survives_a_power_cut_flushes_at_once_and_is_not_volatile() {
 fn a_write_without_room_waits_for_the_disk() {
     let mut session = Session::new(&disk(1, Some(cache())));
     session.write(0, 1 << 20);
-    assert!(session.write(1 << 20, 1 << 20) > 10 * MS);
+    let waited_ns = session.write(1 << 20, 1 << 20);
+    assert!(
+        (10 * MS..30 * MS).contains(&waited_ns),
+        "{waited_ns}: a transfer and a revolution, no idle time"
+    );
+}
+
+#[test]
+fn a_look_ahead_of_an_arrival_does_not_delay_it() {
+    let mut session = Session::new(&flash(None));
+    session.drive.advance(MS, &mut Vec::new());
+    // Command, bus, programming, commit.
+    assert_eq!(session.write(0, 4000), (10 + 4 + 100 + 30) * US);
 }
 
 #[test]
@@ -239,6 +280,11 @@ fn a_flush_of_flash_programs_side_by_side_and_commits_once() {
     session.write(100_000, 4000);
     // Command, two bus transfers in turn, one programming time, one commit.
     assert_eq!(session.flush(), (10 + 8 + 100 + 30) * US);
+    for page in [3, 1, 0, 2] {
+        session.write(page * 4000, 4000);
+    }
+    // Neighbours are programmed as one, so that two channels are enough.
+    assert_eq!(session.flush(), (10 + 16 + 100 + 30) * US);
 }
 
 #[test]
@@ -258,6 +304,12 @@ fn a_burst_passes_fast_until_the_bucket_is_empty() {
     // Ten credits and the one that flowed in meanwhile at 1000/s, the rest at 100/s.
     assert_eq!(ends_us[..11], [500, 1500, 2500, 3500, 4500, 5500, 6500, 7500, 8500, 9500, 10_500]);
     assert_eq!(ends_us[11..], [20_500, 30_500, 40_500]);
+    // However long it fills, the bucket holds ten.
+    session.now_ns = 10_000 * MS;
+    for page in 0..12 {
+        session.submit(Operation::Write, page * 4096, 4096);
+    }
+    assert_eq!(session.wait(12)[11] / US, 10_020_500);
 }
 
 #[test]

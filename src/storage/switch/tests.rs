@@ -258,3 +258,20 @@ fn after_a_kill_the_disk_is_found_by_its_serial_under_another_name() {
     let error = journalled.restore(&[other], &fake).expect_err("gone");
     assert_eq!(error.to_string(), "could not find the disk with serial number S-sda: its write cache was on");
 }
+
+#[test]
+fn a_serial_number_borne_by_several_disks_restores_none_of_them() {
+    let fake =
+        Fake::new(&[("sda", Nature::Obeys, Some(Cache::Off)), ("sdb", Nature::Obeys, Some(Cache::Off))]);
+    let journalled = SwitchedCache::of(&disk("sda"), Cache::On);
+    let twin = |name: &str, wwn: Option<&str>| Disk {
+        name: name.to_owned(),
+        wwn: wwn.map(str::to_owned),
+        ..disk("sda")
+    };
+    let error = journalled.restore(&[twin("sda", None), twin("sdb", None)], &fake).expect_err("twins");
+    assert!(matches!(error, SwitchError::Ambiguous { .. }), "{error}");
+    assert!(fake.deeds().is_empty());
+    let paths = [twin("sdb", Some("naa.5")), twin("sda", Some("naa.5"))];
+    assert_eq!(journalled.restore(&paths, &fake).expect("two paths of one disk"), Undone::Now);
+}
