@@ -1,17 +1,11 @@
 //! Floor 1: the only place with `unsafe`, syncs, clocks, child processes and randomness. In groups: the calls inside a
 //! clock (`kernel`) and their decorators; progress and stop; our own files and the journal of what must be undone; child
-//! processes and commands to drives; clock, chance, machine. Stops at facts and deeds: what is measured, and why, is the
+//! processes and commands to drives; forked processes, namespaces, mounts and loop devices; clock, chance, machine. Stops at facts and deeds: what is measured, and why, is the
 //! business of others.
 
-pub mod clock;
-pub mod fork;
 pub mod direct;
 pub mod failing;
 pub mod kernel;
-pub mod loop_device;
-pub mod memory;
-pub mod mounts;
-pub mod namespace;
 pub mod real;
 pub mod tallied;
 pub mod uring;
@@ -30,6 +24,12 @@ pub mod tools;
 pub mod user;
 
 pub mod drive_ioctl;
+
+pub mod fork;
+pub mod loop_device;
+pub mod memory;
+pub mod mounts;
+pub mod namespace;
 
 pub mod clock;
 pub mod host;
