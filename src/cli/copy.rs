@@ -168,13 +168,13 @@ fn announcement(intents: &[Intent], limit: Option<Duration>) -> String {
     let mut text = String::new();
     for Intent { directory, copies, bytes, gentle } in intents {
         let (directory, each) = (shown(directory), report::size(*bytes));
-        let manner = if *gentle {
-            "gently, for a running cluster shares this storage"
+        let (manner, others) = if *gentle {
+            ("gently, for a running cluster shares this storage", "")
         } else {
-            "and sync that file system before each trial"
+            ("and sync that file system before each trial", " No running cluster shares it.")
         };
         let stop = limit.map_or_else(String::new, |limit| format!("; stops after {} s", limit.as_secs_f64()));
-        text += &report::wrapped(&format!("will write {copies} x {each} in {directory} {manner}{stop}."), 0);
+        text += &report::wrapped(&format!("will write {copies} x {each} in {directory} {manner}{stop}.{others}"), 0);
     }
     text.trim_end().to_owned()
 }
