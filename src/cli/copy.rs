@@ -174,7 +174,10 @@ fn announcement(intents: &[Intent], limit: Option<Duration>) -> String {
             ("and sync that file system before each trial", " No running cluster shares it.")
         };
         let stop = limit.map_or_else(String::new, |limit| format!("; stops after {} s", limit.as_secs_f64()));
-        text += &report::wrapped(&format!("will write {copies} x {each} in {directory} {manner}{stop}.{others}"), 0);
+        text += &report::wrapped(
+            &format!("will write {copies} x {each} in {directory} {manner}{stop}.{others}"),
+            0,
+        );
     }
     text.trim_end().to_owned()
 }
