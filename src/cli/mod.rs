@@ -1,1 +1,115 @@
-//! Floor 6: The only wing with clap, anyhow and printing; one file a command.
+//! Floor 6: the only wing with clap, anyhow and printing; one file a command. What a command does is done below: here
+//! arguments are read, progress is shown, results are printed and the exit status is chosen.
+
+mod clean;
+mod compare;
+mod completions;
+mod copy;
+mod drive;
+mod grammar;
+mod man;
+mod output;
+mod paper;
+mod probe;
+mod problem;
+mod published;
+mod redact;
+mod rounds;
+mod screen;
+mod shape;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{ArgAction, Parser, Subcommand};
+
+pub use problem::{Problem, Status};
+
+const EXIT_STATUS: &str = "\
+Exit status: 0 done; 1 an arm or the run failed; 2 wrong usage; 3 nothing could be measured here, or refused for safety; \
+4 done, and the answer is no; 128+n ended by signal n, results kept.";
+
+/// Heads the options that every command takes.
+const GENERAL: &str = "General options";
+
+/// What it costs, on this storage, to be sure that data is on disk, and whether it is really there
+#[derive(Debug, Parser)]
+#[command(name = "fsynclab", version, disable_help_flag = true, disable_help_subcommand = true)]
+#[command(after_help = EXIT_STATUS, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// When to use colour; NO_COLOR and PG_COLOR are honoured
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = GENERAL)]
+    color: output::Color,
+    /// Say each phase on standard error as it starts
+    #[arg(short, long, global = true, help_heading = GENERAL)]
+    verbose: bool,
+    /// Print help
+    #[arg(short = 'h', short_alias = '?', long, global = true, action = ArgAction::Help, help_heading = GENERAL)]
+    help: Option<bool>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Copy(Box<copy::Args>),
+    Drive(drive::Args),
+    Probe(Box<probe::Args>),
+    Compare(compare::Args),
+    Shape(shape::Args),
+    Clean(clean::Args),
+    Completions(completions::Args),
+    Man(man::Args),
+}
+
+/// The whole program: reads the command line, does what it asks, says how it ended.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let color = cli.color.choice(|name| std::env::var(name).ok());
+    let done = match cli.command {
+        Command::Copy(args) => copy::run(&args, color, cli.verbose),
+        Command::Drive(args) => drive::run(&args, color),
+        Command::Probe(args) => probe::run(&args, color, cli.verbose),
+        Command::Compare(args) => compare::run(&args, color).map(|()| ExitCode::SUCCESS),
+        Command::Shape(args) => shape::run(&args, color).map(|()| ExitCode::SUCCESS),
+        Command::Clean(args) => clean::run(&args, color).map(|()| ExitCode::SUCCESS),
+        Command::Completions(args) => completions::run(&args, color).map(|()| ExitCode::SUCCESS),
+        Command::Man(args) => man::run(&args, color).map(|()| ExitCode::SUCCESS),
+    };
+    done.unwrap_or_else(|error| {
+        complain(&problem::message_of(&error));
+        problem::status_of(&error).into()
+    })
+}
+
+/// A line on stderr; one that takes nothing changes no exit status.
+fn complain(message: &str) {
+    writeln!(io::stderr(), "{message}").ok();
+}
+
+/// Help and version go to stdout with status 0, what is wrong to stderr with status 2.
+fn usage(error: &clap::Error) -> ExitCode {
+    match error.print() {
+        Err(failed) if !error.use_stderr() && failed.kind() != io::ErrorKind::BrokenPipe => {
+            complain(&format!("error: could not write to standard output: {failed}"));
+            Status::Failed.into()
+        }
+        _ if error.use_stderr() => Status::Usage.into(),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Cli;
+
+    #[test]
+    fn the_definitions_contradict_each_other_nowhere() {
+        Cli::command().debug_assert();
+    }
+}

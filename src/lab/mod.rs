@@ -1,1 +1,27 @@
-//! Floor 5: The conductor: arms times rounds make a document; one adapter for each kind of arm.
+//! Floor 5: the conductor, which runs arms in interleaved rounds and makes a document of what they say, and one adapter
+//! for each kind of arm. The conductor knows no kind; an adapter knows nothing of rounds. Nothing here formats a table
+//! or prints.
+
+pub mod arm;
+pub mod compare;
+
+pub mod conduct;
+pub mod copy;
+mod copy_notes;
+pub mod copy_run;
+pub mod head;
+mod operations;
+pub mod plan;
+pub mod probe;
+mod probe_facts;
+pub mod probe_pairs;
+pub mod probe_run;
+mod probe_verdict;
+pub mod published;
+
+#[cfg(test)]
+mod scripted;
+
+pub use arm::{Arm, Halt, Trial};
+pub use conduct::{Run, conduct};
+pub use plan::{Order, Plan};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Labels, Note, Promise, Sample, Stack};
+use super::{Baseline, Labels, Note, PerOperation, Promise, PublishedSet, Sample, Stack, SyncVerdict};
 use crate::stats::{Percentiles, Summary, Verdict};
 
 /// The schema that this program writes.
@@ -31,6 +31,9 @@ pub struct Document {
     pub simulated: bool,
     /// The machine.
     pub host: Host,
+    /// How often and in what order, as asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Planned>,
     /// Where work happened, `p1` first.
     pub places: Vec<Place>,
     /// What was copied or loaded.
@@ -40,8 +43,46 @@ pub struct Document {
     pub arms: Vec<Arm>,
     /// Each further value of a label against the first.
     pub comparisons: Vec<Comparison>,
+    /// What others did to the disks before the first trial, while this run was still.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<Baseline>,
+    /// What a probe proves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<SyncVerdict>,
+    /// The runs of pg_test_fsync that were read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sets: Vec<PublishedSet>,
     /// What a reader must know.
     pub notes: Vec<Note>,
+}
+
+impl Document {
+    /// Nothing known yet but what is run.
+    pub fn new(kind: Kind) -> Self {
+        Self {
+            schema: SCHEMA.to_owned(),
+            kind,
+            tool: Tool {
+                name: env!("CARGO_PKG_NAME").to_owned(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+            },
+            started_at: String::new(),
+            argv: Vec::new(),
+            seed: 0,
+            complete: false,
+            simulated: false,
+            host: Host::default(),
+            plan: None,
+            places: Vec::new(),
+            input: None,
+            arms: Vec::new(),
+            comparisons: Vec::new(),
+            baseline: None,
+            verdict: None,
+            sets: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
 }
 
 /// What was run; the command's name.
@@ -80,6 +121,19 @@ pub struct Host {
     pub load_1m: f64,
 }
 
+/// How often and in what order the arms were to run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Planned {
+    /// Rounds that count.
+    pub rounds: u32,
+    /// Rounds before them that do not.
+    pub warmup: u32,
+    /// `shuffled`, `abba` or `in-turn`.
+    pub order: String,
+    /// No trial began after this, in nanoseconds since the first could.
+    pub time_limit_ns: Option<u64>,
+}
+
 /// A place, with what lies under it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
@@ -116,6 +170,9 @@ pub struct Input {
 pub struct Arm {
     /// The labels that differ between arms, joined by ` / `.
     pub name: String,
+    /// The words for its line in a table, where its name is a key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
     /// All labels.
     pub labels: Labels,
     /// What a finished policy claims here.
@@ -131,6 +188,9 @@ pub struct Arm {
     pub samples: Vec<Sample>,
     /// Over the trials that are not ignored; null without any.
     pub summary: Option<Summary>,
+    /// What the disk did for one operation, over the trials that are not ignored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<PerOperation>,
     /// Latency of each kind of sync over all trials that are not ignored.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub latency: BTreeMap<String, Percentiles>,
@@ -167,8 +227,14 @@ pub struct Comparison {
     pub arm: String,
     /// Above 1: the arm is better. Absent where no round has both.
     pub ratio: Option<f64>,
-    /// Exact 95 % interval of the ratio.
+    /// Exact 95 % interval of the ratio; absent below six rounds.
     pub ratio_ci95: Option<[f64; 2]>,
+    /// The smallest and the largest ratio of a round: what was seen, no bound.
+    pub ratio_seen: Option<[f64; 2]>,
+    /// Rounds that have both arms.
+    pub rounds: usize,
+    /// Rounds in which the arm was strictly better.
+    pub wins: usize,
     /// In words.
     pub verdict: Verdict,
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct Stack {
     /// Type of the file system as the kernel names it (`ext4`, `xfs`, `btrfs`, `tmpfs`, …).
     pub file_system: String,
-    /// Where it is mounted.
+    /// Where it is mounted, escaped where it is not text.
     #[serde(default)]
     pub mount_point: String,
     /// Mount and super-block options in force.
@@ -17,6 +17,13 @@ pub struct Stack {
     pub layers: Vec<Layer>,
     /// The whole disks at the bottom; empty where the backing device is unknown or there is none.
     pub disks: Vec<Disk>,
+    /// The devices whose `/sys/class/block/NAME/stat` counts what this place writes and flushes: the topmost loop
+    /// devices, whose counters carry nobody else's traffic, else the disks, by their paths where they have several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counted: Vec<String>,
+    /// The weakest link between an fsync and the medium, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weakest_link: Option<String>,
     /// Effective barriers: false where the file system was told not to flush; absent where that cannot be known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub barriers: Option<bool>,
@@ -34,6 +41,9 @@ pub struct Layer {
     pub name: String,
     /// What it does to a flush, in words.
     pub flush: String,
+    /// False where it drops flushes; absent where what it does cannot be seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passes_flush: Option<bool>,
 }
 
 /// A whole disk as `/sys/block` shows it.
@@ -44,6 +54,36 @@ pub struct Disk {
     /// Model as the drive or the kernel names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// Firmware revision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub firmware: Option<String>,
+    /// Serial number, as the drive tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serial: Option<String>,
+    /// World-wide name (`naa.…`, `eui.…`, `nvme.…`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wwn: Option<String>,
+    /// How it is attached: `sata`, `scsi`, `usb`, `nvme`, `virtio`, `xen`, `mmc`, `network`, `loop`, `zram`, …
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// Size in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+    /// Logical block size in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logical_block_bytes: Option<u32>,
+    /// Physical block size in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub physical_block_bytes: Option<u32>,
+    /// The I/O scheduler in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<String>,
+    /// Revolutions a minute as the drive claims them; 0 says that nothing turns. The claim may be false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claimed_rpm: Option<u32>,
+    /// The kernel's names of the paths to it where it has several (multipath): flushes are counted there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
     /// The kernel's hint; proves nothing on virtual disks.
     pub rotational: bool,
     /// Made by a hypervisor or by software (virtio, loop, …).
@@ -59,6 +99,9 @@ pub struct Disk {
 pub struct CacheView {
     /// `write back` or `write through`, from `queue/write_cache`; absent where it cannot be read.
     pub kernel: Option<String>,
-    /// `on` or `off`, asked of the drive; absent where it was not or could not be asked.
+    /// `on`, `off` or `none` (it has none), asked of the drive; absent where it was not or could not be asked.
     pub drive: Option<String>,
+    /// Why the drive's own view is absent, or that it is second-hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remark: Option<String>,
 }

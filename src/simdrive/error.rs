@@ -1,5 +1,13 @@
 //! What can go wrong with simulated drives.
 
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+
+use crate::sys::SysError;
+use crate::sys::error::{reason, shown};
+
 /// An error of the simulated drives.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -119,6 +127,171 @@ pub enum Error {
         /// What the system says.
         source: std::io::Error,
     },
+    /// Mounting is for root.
+    #[error("simulated drives need root")]
+    NeedsRoot,
+    /// The kernel has no FUSE, or a container hides it.
+    #[error("could not open \"/dev/fuse\": {}", reason(*.0))]
+    NoFuse(Errno),
+    /// The kernel has no loop devices, or a container hides them.
+    #[error("could not open \"/dev/loop-control\": {}", reason(*.0))]
+    NoLoop(Errno),
+    /// A program that makes file systems is not installed.
+    #[error("program \"{tool}\" is not installed")]
+    NoTool {
+        /// Its name.
+        tool: &'static str,
+        /// The package that has it.
+        package: &'static str,
+    },
+    /// The kernel did not take a setting of the loop device, so that measurements would mean something else.
+    #[error("could not set \"{setting}\" of {device} to \"{wanted}\": it is \"{found}\"")]
+    NotTaken {
+        /// The loop device.
+        device: String,
+        /// The setting, as in `/sys/block/DEVICE`.
+        setting: &'static str,
+        /// What was wanted.
+        wanted: String,
+        /// What is there.
+        found: String,
+    },
+    /// A system call failed.
+    #[error("could not {operation} \"{}\": {}", shown(.path), reason(*.errno))]
+    Call {
+        /// What was attempted, as PostgreSQL words it: `open file`.
+        operation: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        errno: Errno,
+    },
+    /// A program that makes file systems failed, or the journal of what must be undone cannot be kept.
+    #[error(transparent)]
+    Sys(#[from] SysError),
+    /// The kernel did not mount the file system.
+    #[error("could not mount {file_system} with options \"{options}\" at \"{}\": {}", shown(.target), reason(*.errno))]
+    Mount {
+        /// The file system.
+        file_system: &'static str,
+        /// The options asked for.
+        options: String,
+        /// Where.
+        target: PathBuf,
+        /// Why not.
+        errno: Errno,
+    },
+    /// The serving process is gone; everything on the drive fails.
+    #[error("the serving process of simulated drive \"{tag}\" has ended")]
+    ServerEnded {
+        /// The drive.
+        tag: String,
+    },
+    /// The disk that holds the drive's contents or its write log failed, or is full.
+    #[error("simulated drive \"{tag}\" broke: could not write to what it is kept in: {}", reason(*.errno))]
+    Broken {
+        /// The drive.
+        tag: String,
+        /// Why.
+        errno: Errno,
+    },
+    /// Somebody else unmounted the drive while it was in use.
+    #[error("simulated drive \"{tag}\" was unmounted by somebody else")]
+    UnmountedByOthers {
+        /// The drive.
+        tag: String,
+    },
+    /// Files are open on the drive, so it was detached and goes when they are closed.
+    #[error("could not unmount \"{}\": files are open there", shown(.target))]
+    InUse {
+        /// Where it is mounted.
+        target: PathBuf,
+    },
+    /// What is mounted there is no simulated drive.
+    #[error("\"{}\" is no mounted simulated drive", shown(.target))]
+    NotADrive {
+        /// The directory.
+        target: PathBuf,
+    },
+    /// A drive is mounted on an empty directory only.
+    #[error("could not mount on \"{}\": the directory is not empty", shown(.target))]
+    NotEmpty {
+        /// The directory.
+        target: PathBuf,
+    },
+    /// Something of a drive is still there after everything was tried.
+    #[error("could not take simulated drive \"{tag}\" apart: {what} is still there")]
+    StillThere {
+        /// The drive.
+        tag: String,
+        /// What is left: `loop500001`, `process 4711`.
+        what: String,
+    },
+    /// A command could not be started on the drive.
+    #[error("could not run \"{program}\": {}", reason(*.errno))]
+    NoCommand {
+        /// The program.
+        program: String,
+        /// Why not.
+        errno: Errno,
+    },
+}
+
+impl Error {
+    /// Whether simulated drives cannot be had here at all, as opposed to having failed.
+    pub fn is_unavailable(&self) -> bool {
+        matches!(
+            self,
+            Error::NeedsRoot
+                | Error::NoFuse(_)
+                | Error::NoLoop(_)
+                | Error::NoTool { .. }
+                | Error::NotTaken { .. }
+        )
+    }
+
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Error::NeedsRoot => {
+                Some("run it with sudo, or compute the drive's times with \"sim price\"".to_owned())
+            }
+            Error::NoFuse(_) => {
+                Some("load the kernel module \"fuse\", or give the container /dev/fuse".to_owned())
+            }
+            Error::NoLoop(_) => {
+                Some("load the kernel module \"loop\", or give the container its devices".to_owned())
+            }
+            Error::NoTool { package, .. } => Some(format!("install the package \"{package}\"")),
+            Error::Mount { errno: Errno::EINVAL, .. } => {
+                Some("the kernel's log says which option this file system does not know".to_owned())
+            }
+            Error::Sys(error) => error.hint().map(str::to_owned),
+            _ => None,
+        }
+    }
+}
+
+/// Says what was attempted on which path.
+pub(crate) trait Attempt<T> {
+    fn attempt(self, operation: &'static str, path: impl AsRef<Path>) -> Result<T, Error>;
+}
+
+impl<T> Attempt<T> for Result<T, Errno> {
+    fn attempt(self, operation: &'static str, path: impl AsRef<Path>) -> Result<T, Error> {
+        self.map_err(|errno| Error::Call { operation, path: path.as_ref().to_owned(), errno })
+    }
+}
+
+impl<T> Attempt<T> for io::Result<T> {
+    fn attempt(self, operation: &'static str, path: impl AsRef<Path>) -> Result<T, Error> {
+        self.map_err(|error| errno_of(&error)).attempt(operation, path)
+    }
+}
+
+/// The error number in an I/O error; EIO in one that has none.
+pub(crate) fn errno_of(error: &io::Error) -> Errno {
+    error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
 }
 
 fn in_quotes(key: Option<&str>) -> String {

@@ -1,9 +1,11 @@
 //! Floor 3: Drives nobody has at hand. Pure: the model, the write log, the price. Acting: the host that serves a drive and mounts a file system on it.
 
 pub mod error;
+pub mod host;
 pub mod imply;
 pub mod model;
 pub mod models;
+pub mod mount;
 pub mod price;
 pub mod spec;
 pub mod writelog;

@@ -3,12 +3,15 @@
 
 use std::ffi::CStr;
 use std::fmt;
+use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::stat::{FileStat, Mode};
+
+use super::uring::Ring;
 
 /// A system call, named as strace names it on x86-64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -150,7 +153,7 @@ impl fmt::Display for Call {
 
 /// A call that failed, on what, and why; printed as PostgreSQL prints it, the path escaped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("could not {} \"{}\": {}", .call.verb(), .path.as_os_str().as_encoded_bytes().escape_ascii(), .errno.desc())]
+#[error("could not {} \"{}\": {}", .call.verb(), super::error::shown(.path), super::error::reason(*.errno))]
 pub struct Fault {
     /// The call.
     pub call: Call,
@@ -158,6 +161,18 @@ pub struct Fault {
     pub path: PathBuf,
     /// The error number.
     pub errno: Errno,
+}
+
+impl Fault {
+    /// For `map_err`: the fault of a call on a path, from its error number.
+    pub fn of(call: Call, path: &Path) -> impl Fn(Errno) -> Self {
+        move |errno| Self { call, path: path.to_path_buf(), errno }
+    }
+
+    /// For `map_err` after what std does: as [`Fault::of`]; EIO where std made the error up.
+    pub fn of_io(call: Call, path: &Path) -> impl Fn(io::Error) -> Self {
+        move |error| Self::of(call, path)(error.raw_os_error().map_or(Errno::EIO, Errno::from_raw))
+    }
 }
 
 /// Flags of sync_file_range(2).
@@ -225,4 +240,6 @@ pub trait Kernel: Sync {
     fn unlink(&self, path: &CStr) -> Result<(), Errno>;
     /// rmdir(2).
     fn rmdir(&self, path: &CStr) -> Result<(), Errno>;
+    /// io_uring_enter(2): submits the syncs that were pushed and waits until one is completed.
+    fn enter_ring(&self, ring: &mut Ring) -> Result<(), Errno>;
 }

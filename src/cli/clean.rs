@@ -1,0 +1,104 @@
+//! `fsynclab clean`: undoes what a killed run left behind, from the journals of dead runs.
+
+use std::io::{self, IsTerminal, Write};
+
+use anstream::ColorChoice;
+
+use super::output;
+use super::problem::Problem;
+use crate::sys::error::shown;
+use crate::sys::journal::{self, Journal, Leftovers};
+use crate::sys::undo::{UndoKind, Undone};
+
+/// What every wing knows to undo.
+pub fn tables() -> Vec<UndoKind> {
+    [crate::sys::undo::UNDO, crate::storage::UNDO, crate::server::UNDO].concat()
+}
+
+/// Undo what a killed run left behind
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Do it without asking
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Lists, asks on a terminal, undoes.
+pub fn run(args: &Args, color: ColorChoice) -> anyhow::Result<()> {
+    let state = journal::state_directory()?;
+    let Leftovers { journals, unreadable } = journal::leftovers(&state)?;
+    let tables = tables();
+    let mut left: Vec<String> = unreadable.iter().map(ToString::to_string).collect();
+    if journals.is_empty() {
+        complain_of(&left)?;
+        output::print("nothing was left behind\n", color)?;
+        return Ok(());
+    }
+    for journal in &journals {
+        output::print(&listed(journal, &tables), color)?;
+    }
+    if !args.yes && !asked()? {
+        return Err(Problem::failed("nothing was undone").into());
+    }
+    for journal in journals {
+        for outcome in undo(journal, &tables)? {
+            match outcome {
+                Ok(undone) => output::print(&undone, color)?,
+                Err(still_there) => left.push(still_there),
+            }
+        }
+    }
+    complain_of(&left)
+}
+
+/// Undoes a run's journal at its end; what is left stays in the journal.
+pub fn undo_own(journal: Journal) -> anyhow::Result<()> {
+    let left: Vec<String> = undo(journal, &tables())?.into_iter().filter_map(Result::err).collect();
+    complain_of(&left)
+}
+
+fn complain_of(left: &[String]) -> anyhow::Result<()> {
+    if left.is_empty() {
+        return Ok(());
+    }
+    let problem = Problem::failed(format!("could not undo everything\n{}", left.join("\n")));
+    Err(problem.hint(Some("fsynclab clean tries it again")).into())
+}
+
+/// Undoes one journal, last made first: for each entry a line, an error where it is still to be undone.
+fn undo(journal: Journal, tables: &[UndoKind]) -> anyhow::Result<Vec<Result<String, String>>> {
+    let mut lines = Vec::new();
+    for outcome in journal.undo_all(tables)? {
+        let words = outcome.entry.describe(tables).unwrap_or_else(|_| outcome.entry.kind.clone());
+        lines.push(match outcome.result {
+            Ok(Undone::Now) => Ok(format!("undone: {words}\n")),
+            Ok(Undone::Before) => Ok(format!("was undone before: {words}\n")),
+            Err(error) => Err(format!("still there: {words}: {error}")),
+        });
+    }
+    journal.close()?;
+    Ok(lines)
+}
+
+fn listed(journal: &Journal, tables: &[UndoKind]) -> String {
+    let lines = journal.entries().into_iter().map(|entry| {
+        let words = entry.describe(tables).unwrap_or_else(|error| error.to_string());
+        format!("  {words}\n")
+    });
+    format!("left behind, by {}:\n{}", shown(journal.path()), lines.collect::<String>())
+}
+
+/// Whether the user says yes; asked on a terminal only.
+fn asked() -> anyhow::Result<bool> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Err(Problem::refused("nothing was undone, for nobody can be asked here")
+            .hint(Some("fsynclab clean --yes undoes it"))
+            .into());
+    }
+    let mut stderr = io::stderr();
+    write!(stderr, "undo all this? (y/N) ")?;
+    stderr.flush()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+}

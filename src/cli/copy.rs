@@ -1,0 +1,212 @@
+//! `fsynclab copy`: how long a template copy takes under each policy at each place.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anstream::ColorChoice;
+
+use super::paper::Paper;
+use super::problem::{Problem, Status};
+use super::rounds::Rounds;
+use super::screen::Screen;
+use super::{clean, grammar, output, redact};
+use crate::lab::copy_run::{CopyRequest, CopyRun, CopyRunError, Intent};
+use crate::place::PlaceError;
+use crate::replay::policy;
+use crate::replay::template::{Template, list_templates};
+use crate::replay::verify::Verify;
+use crate::report;
+use crate::results::Document;
+use crate::sys::error::shown;
+use crate::sys::journal::{self, Journal};
+use crate::sys::real::Real;
+use crate::sys::signals::Signals;
+use crate::sys::tallied::Tallied;
+use crate::sys::watch::{Event, Phase, Stop, Watch};
+
+/// How long a template copy takes under each policy at each place
+///
+/// With no arguments: the built-in PostgreSQL 15 template, immediate against deferred and the floor never, in the current
+/// directory.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A built-in template (see --list-templates), a directory or a shape file
+    #[arg(value_name = "TEMPLATE", default_value = "pg15")]
+    template: OsString,
+    /// Policies, NAME[+AXIS=VALUE]…; the first is the baseline
+    #[arg(
+        long = "policy",
+        value_name = "POLICY",
+        value_delimiter = ',',
+        default_value = "immediate,deferred,never"
+    )]
+    policies: Vec<String>,
+    /// A directory to work in; may be repeated [default: .]
+    #[arg(long = "into", value_name = "PLACE")]
+    places: Vec<PathBuf>,
+    #[command(flatten)]
+    rounds: Rounds,
+    /// Write the results to FILE, replaced after every round; - is standard output, and nothing else goes there
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// How a copy is compared with its source, after the clock: full (every byte), sizes or off
+    #[arg(long, value_name = "HOW", default_value_t = Verify::Full)]
+    verify: Verify,
+    /// Let policies run that sync a whole file system beside a running cluster
+    #[arg(long)]
+    beside_server: bool,
+    #[command(flatten)]
+    lists: Lists,
+}
+
+/// What there is to choose from
+#[derive(Debug, clap::Args)]
+struct Lists {
+    /// Print the policies with their axes and promises
+    #[arg(id = "list_policies", long = "list-policies")]
+    policies: bool,
+    /// Print the built-in templates
+    #[arg(id = "list_templates", long = "list-templates")]
+    templates: bool,
+}
+
+/// Measures, prints, undoes; the exit status.
+pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<ExitCode> {
+    if args.lists.policies {
+        output::print(&policies(), color)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.lists.templates {
+        output::print(&templates(), color)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let request = request(args)?;
+    let screen = Screen::new(Signals::install()?, verbose);
+    let run = CopyRun::survey(request).map_err(|error| place_problem(&error))?;
+    let paper = Paper::new(args.json.as_deref(), color)?;
+    let state = journal::state_directory()?;
+    offer_cleaning(&state, &screen);
+    let journal = Journal::create(&state)?;
+    let measured = measure(&run, &journal, &screen, &paper);
+    screen.event(Event::Phase(Phase::Undoing));
+    let undone = clean::undo_own(journal);
+    screen.finish();
+    let document = measured?;
+    paper.finish(&document)?;
+    undone?;
+    Ok(status(&document, screen.stop()))
+}
+
+fn request(args: &Args) -> Result<CopyRequest, Problem> {
+    let template = Template::resolve(&args.template, 1)
+        .map_err(|error| Problem::failed(error.to_string()).hint(error.hint()))?;
+    let places = grammar::places(&args.places)?;
+    outside(&template, &places)?;
+    Ok(CopyRequest {
+        template,
+        policies: grammar::policies(&args.policies)?,
+        places,
+        plan: args.rounds.plan(),
+        aa: args.rounds.aa,
+        verify: args.verify,
+        beside_server: args.beside_server,
+        argv: redact::arguments(std::env::args_os()),
+    })
+}
+
+/// A copy made inside of what is copied would copy itself.
+fn outside(template: &Template, places: &[PathBuf]) -> Result<(), Problem> {
+    let Some(tree) = template.tree.as_deref().and_then(|tree| tree.canonicalize().ok()) else {
+        return Ok(());
+    };
+    let within = |place: &&PathBuf| place.canonicalize().is_ok_and(|place| place.starts_with(&tree));
+    places.iter().find(within).map_or(Ok(()), |place| {
+        let message =
+            format!("the place \"{}\" lies within the template \"{}\"", shown(place), template.name);
+        Err(Problem::usage(message).hint(Some("name a directory outside of it: --into DIR")))
+    })
+}
+
+/// Says what will be done, then does it.
+fn measure(run: &CopyRun, journal: &Journal, screen: &Screen, paper: &Paper) -> anyhow::Result<Document> {
+    paper.head(run.head())?;
+    let entered = run.enter(journal).map_err(|error| place_problem(&error))?;
+    screen.say(&announcement(&entered.intents(), run.time_limit()));
+    if let Some(temporary) = paper.temporary() {
+        journal.push(&temporary)?;
+    }
+    let kernel = Tallied::new(Real);
+    let document = entered.conduct(&kernel, screen, &mut |document| {
+        screen.event(Event::Phase(Phase::WritingResults));
+        paper.keep(document)
+    });
+    document.map_err(|error| match (error, screen.stop()) {
+        (CopyRunError::Place(error), _) => place_problem(&error).into(),
+        (CopyRunError::Stopped, Some(Stop::Signal(signal))) => Problem::stopped(signal).into(),
+        (error, _) => Problem::failed(error.to_string()).into(),
+    })
+}
+
+fn place_problem(error: &PlaceError) -> Problem {
+    let problem = if error.is_refusal() {
+        Problem::refused(error.to_string())
+    } else {
+        Problem::failed(error.to_string())
+    };
+    problem.hint(error.hint("fsynclab copy --into"))
+}
+
+/// What will be written, synced and taken.
+fn announcement(intents: &[Intent], limit: Option<Duration>) -> String {
+    let mut text = String::new();
+    for Intent { directory, copies, bytes, gentle } in intents {
+        let (directory, each) = (shown(directory), report::size(*bytes));
+        let manner = if *gentle {
+            "gently, for a running cluster shares this storage"
+        } else {
+            "and sync that file system before each trial"
+        };
+        let stop = limit.map_or_else(String::new, |limit| format!("; stops after {} s", limit.as_secs_f64()));
+        text += &report::wrapped(&format!("will write {copies} x {each} in {directory} {manner}{stop}."), 0);
+    }
+    text.trim_end().to_owned()
+}
+
+/// A run that was killed may have left something: said once, and how to be rid of it.
+pub(super) fn offer_cleaning(state: &Path, screen: &Screen) {
+    if journal::leftovers(state).is_ok_and(|left| !left.journals.is_empty()) {
+        screen.say("note: a killed run left something behind; fsynclab clean lists and undoes it");
+    }
+}
+
+fn status(document: &Document, stop: Option<Stop>) -> ExitCode {
+    let arms = &document.arms;
+    match stop {
+        Some(Stop::Signal(signal)) if !document.complete => Status::Signal(signal).into(),
+        _ if arms.iter().any(|arm| arm.failed.is_some()) => Status::Failed.into(),
+        _ if arms.iter().all(|arm| arm.refused.is_some()) => Status::Refused.into(),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+fn policies() -> String {
+    let lines = policy::list().into_iter().flat_map(|policy| {
+        let servers = policy.servers.map_or_else(String::new, |servers| format!("; PostgreSQL {servers}"));
+        let head = format!("{:<13}{:<9}", policy.name, policy.promise);
+        let axes = if policy.axes.is_empty() { "all axes at their defaults" } else { &policy.axes };
+        let claim = report::hanging(&head, &format!("{}{servers}", policy.summary));
+        [claim, report::hanging(&" ".repeat(head.len()), axes)]
+    });
+    report::hanging(&format!("{:<13}{:<9}", "policy", "promise"), "what it is, its axes")
+        + &lines.collect::<String>()
+}
+
+fn templates() -> String {
+    let lines = list_templates().into_iter().map(|template| {
+        let (files, size) = (template.files, report::size(template.bytes));
+        report::hanging(&format!("{:<12} {files:>7} files {size:>8}  ", template.name), template.summary)
+    });
+    lines.collect()
+}

@@ -1,0 +1,100 @@
+//! The small grammars of the command line: durations, orders, lists of policies, places.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::problem::Problem;
+use crate::lab::Order;
+use crate::replay::policy::Policy;
+
+/// A duration with its unit: `500ms`, `60s`, `1.5min`, `2 h`, `1d`.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    const UNITS: [(&str, f64); 5] = [("ms", 0.001), ("s", 1.0), ("min", 60.0), ("h", 3600.0), ("d", 86400.0)];
+    let split = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
+    let (number, unit) = (&text[..split], text[split..].trim_start());
+    let Ok(number) = number.parse::<f64>() else {
+        return Err("a duration is a number and its unit, as in 60s or 1.5min".to_owned());
+    };
+    let Some((_, seconds)) = UNITS.iter().find(|(name, _)| *name == unit) else {
+        return Err(format!("a duration needs its unit (ms, s, min, h, d), as in {number}s"));
+    };
+    Duration::try_from_secs_f64(number * seconds).map_err(|_| "that is too long".to_owned())
+}
+
+/// The order of arms within a round.
+pub fn order(text: &str) -> Result<Order, String> {
+    let found = Order::ALL.iter().find(|(name, _)| *name == text);
+    found
+        .map(|(_, order)| *order)
+        .ok_or_else(|| format!("one of {}", Order::ALL.map(|(name, _)| name).join(", ")))
+}
+
+/// The policies named in every `--policy`, in the order given, none twice.
+pub fn policies(given: &[String]) -> Result<Vec<Policy>, Problem> {
+    let mut policies: Vec<Policy> = Vec::new();
+    for text in given {
+        let policy: Policy = text.parse().map_err(|error: crate::replay::policy::PolicyError| {
+            Problem::usage(error.to_string()).hint(error.hint())
+        })?;
+        if policies.contains(&policy) {
+            return Err(Problem::usage(format!("the arm \"{policy}\" is given twice (as \"{text}\")"))
+                .hint(Some("--aa runs a second copy of the baseline")));
+        }
+        policies.push(policy);
+    }
+    Ok(policies)
+}
+
+/// The places named by every `--into`, in the order given; the current directory where there is none.
+pub fn places(given: &[PathBuf]) -> Result<Vec<PathBuf>, Problem> {
+    if given.is_empty() {
+        return Ok(vec![PathBuf::from(".")]);
+    }
+    for (position, place) in given.iter().enumerate() {
+        if place.as_os_str().as_encoded_bytes().starts_with(b"sim:") {
+            return Err(Problem::usage("simulated drives are not in this build")
+                .hint(Some("a directory whose name begins with \"sim:\" is written \"./sim:…\"")));
+        }
+        if given[..position].contains(place) {
+            return Err(Problem::usage(format!("the place \"{}\" is given twice", place.display())));
+        }
+    }
+    Ok(given.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_needs_its_unit() {
+        assert_eq!(duration("60s"), Ok(Duration::from_mins(1)));
+        assert_eq!(duration("1.5 min"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("2d"), Ok(Duration::from_hours(48)));
+        assert!(duration("60").is_err_and(|error| error.contains("60s")));
+        for wrong in ["", "s", "-1s", "1 fortnight", "1,5s", "1e3s", "nan s", "99999999999999999999d"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_same_arm_twice_is_wrong_usage_under_whatever_name() {
+        let twice = policies(&["pg-15".to_owned(), "pg-14".to_owned()]);
+        assert!(
+            twice.is_err_and(|problem| problem
+                .to_string()
+                .contains("\"pg-9.6\" is given twice (as \"pg-14\")"))
+        );
+    }
+
+    #[test]
+    fn a_simulated_drive_is_refused_in_words() {
+        let refused = places(&[PathBuf::from("sim:7200rpm")]);
+        assert!(
+            refused
+                .is_err_and(|problem| problem.to_string().contains("simulated drives are not in this build"))
+        );
+        assert_eq!(places(&[]), Ok(vec![PathBuf::from(".")]));
+    }
+}

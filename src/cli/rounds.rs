@@ -1,0 +1,43 @@
+//! How often, in what order, how long: the options of every command that runs rounds.
+
+use std::time::Duration;
+
+use super::grammar;
+use crate::lab::{Order, Plan};
+use crate::sys::random::fresh_seed;
+
+/// How often, in what order, how long
+#[derive(Debug, clap::Args)]
+pub struct Rounds {
+    /// Rounds that count
+    #[arg(long = "rounds", value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    counted: u32,
+    /// Rounds before them that do not
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    warmup: u32,
+    /// Every random choice follows from it [default: a new one, printed]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Order within a round: shuffled, abba or in-turn
+    #[arg(long, value_name = "ORDER", default_value_t = Order::Shuffled, value_parser = grammar::order)]
+    order: Order,
+    /// No trial begins after this
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = grammar::duration)]
+    time_limit: Duration,
+    /// Run a second copy of the baseline: what is called a difference where there is none
+    #[arg(long)]
+    pub aa: bool,
+}
+
+impl Rounds {
+    /// The plan, its seed chosen.
+    pub fn plan(&self) -> Plan {
+        Plan {
+            rounds: self.counted,
+            warmup: self.warmup,
+            order: self.order,
+            seed: self.seed.unwrap_or_else(fresh_seed),
+            time_limit: Some(self.time_limit),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What a reader must know of template copies beside their numbers.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::place::Place;
+use crate::replay::engine::Copied;
+use crate::replay::policy::{Policy, Scope};
+use crate::replay::verify::Verified;
+use crate::results::{DeviceCounters, Input, Note, NoteCode};
+use crate::sys::error::shown;
+
+/// What a file system may write beside the copies without being taken for somebody else: in all …
+const OWN_BYTES: u64 = 16 << 20;
+/// … and for each file: its journal commits the blocks of inode, bitmaps and directory with every sync.
+const OWN_BYTES_A_FILE: u64 = 64 << 10;
+
+/// Known before the first trial.
+pub(super) fn before(policy: &Policy, input: &Input) -> Option<Note> {
+    (input.directories > 1 && policy.axes().scope == Scope::Directory).then(|| {
+        let text = format!(
+            "{policy}: a server copies no subdirectories; here each of the {} directories is a copy of its own, top first",
+            input.directories
+        );
+        Note::info(NoteCode::ManyDirectories, text)
+    })
+}
+
+/// Met by a copy.
+pub(super) fn after(policy: &Policy, copied: &Copied) -> Vec<Note> {
+    let mut notes = Vec::new();
+    if let Some(errno) = copied.hint_unsupported {
+        let text = format!("{policy}: hints are not supported here ({}) and were left out", errno.desc());
+        notes.push(Note::warning(NoteCode::HintNotSupported, text));
+    }
+    if let Some(errno) = copied.directory_refused {
+        let text = format!(
+            "{policy}: directory entries are not durable: a directory takes no fsync ({})",
+            errno.desc()
+        );
+        notes.push(Note::warning(NoteCode::DirectoryNotDurable, text));
+    }
+    if let Some(errno) = copied.fell_back {
+        let text = format!(
+            "{policy}: bytes were moved by read and write, for its own way is not here ({})",
+            errno.desc()
+        );
+        notes.push(Note::warning(NoteCode::FellBack, text));
+    }
+    for skipped in &copied.skipped {
+        let text = format!("skipped: \"{}\" is a {}", shown(&skipped.path), skipped.kind);
+        notes.push(Note::warning(NoteCode::SkippedEntry, text));
+    }
+    notes.extend(copied.changed.iter().map(|path| changed(path)));
+    notes
+}
+
+/// Seen when a copy was compared with its source.
+pub(super) fn verified(verified: &Verified) -> Vec<Note> {
+    let mut notes: Vec<Note> = verified.changed.iter().map(|path| changed(path)).collect();
+    if verified.source_allocated_bytes < verified.bytes {
+        let kept = if verified.copy_allocated_bytes < verified.bytes { "were kept" } else { "were filled" };
+        let text = format!(
+            "the source has holes ({} of {} bytes are allocated); in the copy they {kept}",
+            verified.source_allocated_bytes, verified.bytes
+        );
+        notes.push(Note::info(NoteCode::SparseSource, text));
+    }
+    notes
+}
+
+fn changed(path: &Path) -> Note {
+    let text = format!("changed during copy: \"{}\"; the result is not comparable", shown(path));
+    Note::warning(NoteCode::ChangedDuringCopy, text)
+}
+
+/// More was written to the disk than a copy can explain, even with data journalled.
+pub(super) fn others(device: DeviceCounters, input: &Input) -> Option<Note> {
+    let own = input.files.saturating_mul(OWN_BYTES_A_FILE).saturating_add(OWN_BYTES);
+    let explained = input.bytes.saturating_mul(2).saturating_add(own);
+    (device.bytes_written > explained).then(|| {
+        let text =
+            "others wrote to the same disk during some trials: more was written than a copy has".to_owned();
+        Note::warning(NoteCode::OtherWriters, text)
+    })
+}
+
+/// The disk did not become idle in time.
+pub(super) fn not_idle(place: &Place, limit: Duration) -> Note {
+    let text = format!(
+        "the disk of {} was not idle within {} s before some trials",
+        shown(place.directory()),
+        limit.as_secs()
+    );
+    Note::warning(NoteCode::NotIdle, text)
+}
+
+/// After ENOSPC: how far the copy came, and what is left.
+pub(super) fn full(place: &Place, destination: &Path) -> String {
+    let sizes =
+        walkdir::WalkDir::new(destination).into_iter().flatten().filter_map(|entry| entry.metadata().ok());
+    let written: u64 = sizes.filter(std::fs::Metadata::is_file).map(|found| found.len()).sum();
+    let free = place.space().map_or(0, |space| space.available_bytes);
+    format!(" ({written} bytes had been written, {free} bytes are free)")
+}

@@ -1,0 +1,228 @@
+//! A whole copy run: places surveyed, sources staged, arms made and conducted. In three steps, so that what will be done
+//! can be said before it is: [`survey`](CopyRun::survey) makes nothing, [`enter`](CopyRun::enter) makes one directory a
+//! place, [`conduct`](CopyRun::conduct) writes.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::arm::Arm;
+use super::conduct::{Run, conduct};
+use super::copy::{Bench, CopyArm, NAMES, SOURCE, Workshop};
+use super::head::head;
+use super::plan::Plan;
+use crate::place::{Place, PlaceError};
+use crate::replay::engine::{Engine, EngineError};
+use crate::replay::means::Means;
+use crate::replay::policy::Policy;
+use crate::replay::template::Template;
+use crate::replay::template::build::{BuildError, BuildSync, build};
+use crate::replay::verify::Verify;
+use crate::results::{Document, Failed, Input, Kind};
+use crate::sys::clock;
+use crate::sys::journal::Journal;
+use crate::sys::kernel::Kernel;
+use crate::sys::real::Real;
+use crate::sys::run_directory::RunDirectory;
+use crate::sys::tallied::Tallied;
+use crate::sys::watch::Watch;
+
+/// What was asked for.
+#[derive(Clone, Debug)]
+pub struct CopyRequest {
+    /// What is copied.
+    pub template: Template,
+    /// The first one is the baseline.
+    pub policies: Vec<Policy>,
+    /// Directories, in the order of their ids.
+    pub places: Vec<PathBuf>,
+    /// How often, in what order, how long.
+    pub plan: Plan,
+    /// A second copy of the baseline at each place.
+    pub aa: bool,
+    /// After the clock.
+    pub verify: Verify,
+    /// Policies that sync a whole file system may run beside a cluster.
+    pub beside_server: bool,
+    /// The command line, passwords redacted.
+    pub argv: Vec<String>,
+}
+
+/// Why a run did not come to its end; `E` is why its document could not be kept.
+#[derive(Debug, thiserror::Error)]
+pub enum CopyRunError<E> {
+    /// A place takes no run.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    /// A source could not be made from its shape.
+    #[error("could not make the source: {0}")]
+    Build(BuildError),
+    /// A source could not be copied to its place.
+    #[error("could not stage the source: {0}")]
+    Stage(EngineError),
+    /// An arm could not be made.
+    #[error("{}", .0.text)]
+    Failed(Failed),
+    /// Told to stop before the first trial.
+    #[error("stopped before the first trial")]
+    Stopped,
+    /// The document could not be kept.
+    #[error("{0}")]
+    Keep(E),
+}
+
+/// Places that were looked at, and the document as far as it is known before anything is written.
+pub struct CopyRun {
+    request: CopyRequest,
+    places: Vec<Place>,
+    head: Document,
+}
+
+/// What will be written at one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Intent {
+    /// The run's own directory.
+    pub directory: PathBuf,
+    /// Copies that will be made and removed again, one at a time.
+    pub copies: u64,
+    /// Of each.
+    pub bytes: u64,
+    /// A running cluster shares the file system or a disk.
+    pub gentle: bool,
+}
+
+/// A run that has made its directories: what is in them is journalled.
+pub struct Entered<'a> {
+    run: &'a CopyRun,
+    directories: Vec<RunDirectory>,
+}
+
+impl CopyRun {
+    /// Looks at every place; refuses what must not be written to.
+    pub fn survey(request: CopyRequest) -> Result<Self, PlaceError> {
+        let places = (1..)
+            .zip(&request.places)
+            .map(|(number, directory)| Place::survey(&format!("p{number}"), directory))
+            .collect::<Result<Vec<_>, _>>()?;
+        let head =
+            Document { input: Some(input(&request.template)), ..head(Kind::Copy, &request.argv, &places) };
+        Ok(Self { request, places, head })
+    }
+
+    /// The document without arms.
+    pub fn head(&self) -> &Document {
+        &self.head
+    }
+
+    /// After which no trial begins.
+    pub fn time_limit(&self) -> Option<Duration> {
+        self.request.plan.time_limit
+    }
+
+    /// Makes one directory at each place.
+    pub fn enter(&self, journal: &Journal) -> Result<Entered<'_>, PlaceError> {
+        let enter = |place: &Place| Ok(place.enter(&NAMES, journal)?.0);
+        let directories = self.places.iter().map(enter).collect::<Result<Vec<_>, PlaceError>>()?;
+        Ok(Entered { run: self, directories })
+    }
+}
+
+impl Entered<'_> {
+    /// What will be written, place by place.
+    pub fn intents(&self) -> Vec<Intent> {
+        let CopyRequest { plan, policies, aa, .. } = &self.run.request;
+        let arms = policies.len() as u64 + u64::from(*aa);
+        let intent = |(place, directory): (&Place, &RunDirectory)| Intent {
+            directory: place.directory().join(directory.path().file_name().unwrap_or_default()),
+            copies: arms * u64::from(plan.all_rounds()),
+            bytes: self.run.request.template.shape.bytes(),
+            gentle: place.is_gentle(),
+        };
+        self.run.places.iter().zip(&self.directories).map(intent).collect()
+    }
+
+    /// Stages the sources, then runs all rounds.
+    pub fn conduct<K: Kernel, E>(
+        &self,
+        kernel: &Tallied<K>,
+        watch: &dyn Watch,
+        keep: &mut dyn FnMut(&Document) -> Result<(), E>,
+    ) -> Result<Document, CopyRunError<E>> {
+        let request = &self.run.request;
+        let bench = Bench { kernel, watch, verify: request.verify, beside_server: request.beside_server };
+        let places = self.run.places.iter().zip(&self.directories);
+        let shops = places
+            .map(|(place, directory)| workshop(request, place, directory.path(), &bench))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut arms: Vec<Box<dyn Arm + '_>> = Vec::new();
+        for shop in &shops {
+            for (position, policy) in request.policies.iter().enumerate() {
+                arms.push(Box::new(CopyArm::new(&bench, shop, policy).map_err(CopyRunError::Failed)?));
+                if position == 0 && request.aa {
+                    let again = CopyArm::new(&bench, shop, policy).map_err(CopyRunError::Failed)?;
+                    arms.push(Box::new(again.as_control()));
+                }
+            }
+        }
+        let run = Run { plan: &request.plan, watch, now_ns: &clock::now_ns };
+        conduct(&run, self.run.head.clone(), &mut arms, keep).map_err(CopyRunError::Keep)
+    }
+}
+
+/// The source at one place: a shape's files are made there; a real tree is copied from where it lies, and staged for
+/// policies that could leave it with shared extents.
+fn workshop<'a, K: Kernel, E>(
+    request: &CopyRequest,
+    place: &'a Place,
+    directory: &Path,
+    bench: &Bench<'_, K>,
+) -> Result<Workshop<'a>, CopyRunError<E>> {
+    let template = &request.template;
+    let made = directory.join(SOURCE);
+    let needs_private = request.policies.iter().any(|policy| policy.needs().staged_source);
+    let (source, private) = match &template.tree {
+        None => {
+            place.make_room_for(template.shape.bytes())?;
+            let sync = if place.is_gentle() { BuildSync::EachFile } else { BuildSync::FileSystem };
+            build(&Real, &template.shape, &made, request.plan.seed, sync, bench.watch).map_err(of_build)?;
+            (made.clone(), Some(made))
+        }
+        Some(tree) if needs_private => {
+            place.make_room_for(template.shape.bytes())?;
+            stage(tree, &made, bench.watch).map_err(of_engine)?;
+            (tree.clone(), Some(made))
+        }
+        Some(tree) => (tree.clone(), None),
+    };
+    Ok(Workshop { place, directory: directory.to_owned(), source, private, input: input(template) })
+}
+
+/// A durable private copy, by the plainest policy that makes one.
+fn stage(tree: &Path, to: &Path, watch: &dyn Watch) -> Result<(), EngineError> {
+    let policy: Policy = "deferred".parse().expect("a row of the table");
+    Engine::new(&Real, &policy, Means::default())?.replay(tree, to, watch, &()).map(drop)
+}
+
+fn of_build<E>(error: BuildError) -> CopyRunError<E> {
+    match error {
+        BuildError::Stopped(_) => CopyRunError::Stopped,
+        error @ BuildError::Fault(_) => CopyRunError::Build(error),
+    }
+}
+
+fn of_engine<E>(error: EngineError) -> CopyRunError<E> {
+    match error {
+        EngineError::Stopped(_) => CopyRunError::Stopped,
+        error => CopyRunError::Stage(error),
+    }
+}
+
+fn input(template: &Template) -> Input {
+    let shape = &template.shape;
+    Input {
+        template: template.name.clone(),
+        files: shape.files.len() as u64,
+        directories: shape.directories.len() as u64 + 1,
+        bytes: shape.bytes(),
+        allocated_bytes: template.tree.as_ref().map(|_| shape.allocated_bytes()),
+    }
+}

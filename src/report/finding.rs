@@ -1,0 +1,199 @@
+//! The finding in words: who won by how much, what the disk did, where the time went.
+
+use super::copy::{POLICY, compared_in_table, gain, is_floor, median_of, row_name};
+use super::layout::together;
+use super::units::{self, Scale};
+use crate::results::{Arm, Comparison, Document};
+use crate::stats::Verdict;
+
+/// The calls that make something durable.
+const SYNCS: [&str; 3] = ["fsync", "fdatasync", "syncfs"];
+
+/// What the arms of one place show; nothing where no arm finished a round.
+pub(super) fn at_place(document: &Document, arms: &[&Arm]) -> Option<String> {
+    let baseline = *arms.first()?;
+    baseline.summary.as_ref()?;
+    let best = fastest_honest(arms, baseline);
+    let told = best.unwrap_or(baseline);
+    let mut sentences = Vec::new();
+    if let Some(best) = best {
+        sentences.extend(contest(document, arms, baseline, best));
+    }
+    sentences.extend(where_the_time_goes(document, told));
+    let both = [baseline, told];
+    sentences.extend(throughput(document, if best.is_some() { &both } else { &both[..1] }));
+    sentences.extend(control(document, arms));
+    sentences.extend(servers_do_this(arms, told));
+    Some(sentences.join(" "))
+}
+
+/// The same policy at other places than the first.
+pub(super) fn between_places(document: &Document) -> Vec<String> {
+    let place =
+        |arm: &str| document.arms.iter().find(|a| a.name == arm).and_then(|arm| arm.labels.get("place"));
+    document
+        .comparisons
+        .iter()
+        .filter(|comparison| place(&comparison.arm) != place(&comparison.baseline))
+        .map(|comparison| format!("{}.", verdict_in_words(comparison, &comparison.arm, &comparison.baseline)))
+        .collect()
+}
+
+/// The fastest arm that promises at least what the baseline does; the baseline itself is not one.
+fn fastest_honest<'a>(arms: &[&'a Arm], baseline: &Arm) -> Option<&'a Arm> {
+    arms.iter()
+        .copied()
+        .filter(|arm| arm.name != baseline.name && arm.failed.is_none())
+        .filter(|arm| {
+            arm.labels.get("control").is_none() && arm.promise >= baseline.promise && !is_floor(arm)
+        })
+        .filter_map(|arm| Some((arm.summary.as_ref()?.median_ns, arm)))
+        .min_by_key(|(median_ns, _)| *median_ns)
+        .map(|(_, arm)| arm)
+}
+
+fn contest(document: &Document, arms: &[&Arm], baseline: &Arm, best: &Arm) -> Option<String> {
+    let comparison = compared_in_table(document, arms, best)?;
+    let words = verdict_in_words(comparison, &row_name(best, document), &row_name(baseline, document));
+    let flushes = |arm: &Arm| median_of(arm, |sample| sample.device.map(|device| device.flushes));
+    let fewer = match (flushes(best), flushes(baseline)) {
+        (Some(fewer), Some(more)) if fewer < more => {
+            format!(
+                ", with {fewer} device flushes in place of {more}{}",
+                explained(best, fewer, baseline, more)
+            )
+        }
+        _ => String::new(),
+    };
+    Some(format!("{words}{fewer}."))
+}
+
+/// One flush a sync against two: on a journaling file system the second is that of the journal commit.
+fn explained(best: &Arm, fewer: u64, baseline: &Arm, more: u64) -> String {
+    let syncs = |arm: &Arm| {
+        median_of(arm, |sample| Some(SYNCS.iter().filter_map(|call| sample.calls.get(*call)).sum()))
+    };
+    let each = |arm, flushes: u64| {
+        syncs(arm).filter(|&syncs: &u64| syncs > 0).map(|syncs| flushes as f64 / syncs as f64)
+    };
+    match (each(best, fewer), each(baseline, more)) {
+        (Some(one), Some(two)) if (0.9..1.1).contains(&one) && (1.8..2.2).contains(&two) => {
+            ": one for each sync, not two, since one journal commit carries all the new files".to_owned()
+        }
+        _ => String::new(),
+    }
+}
+
+fn verdict_in_words(comparison: &Comparison, arm: &str, baseline: &str) -> String {
+    let [factor, low, high] = units::ratios(gain(comparison));
+    let rounds = comparison.rounds;
+    match comparison.verdict {
+        Verdict::Faster => {
+            format!(
+                "{arm} is {factor} times as fast as {baseline} ({low} to {high}; {} of {rounds} rounds)",
+                comparison.wins
+            )
+        }
+        Verdict::Slower => format!(
+            "{arm} takes {factor} times as long as {baseline} ({low} to {high}; {} of {rounds} rounds)",
+            rounds - comparison.wins
+        ),
+        Verdict::NoDifferenceShown => {
+            format!("no difference shown between {arm} and {baseline} ({low} to {high}; {rounds} rounds)")
+        }
+        Verdict::TooFewRounds if comparison.ratio_seen.is_none() => {
+            format!("no round has both {arm} and {baseline}")
+        }
+        Verdict::TooFewRounds => format!(
+            "too few rounds for a verdict on {arm} ({rounds}; {} are needed): {low} to {high} times as fast as \
+             {baseline} seen",
+            crate::stats::FEWEST_ROUNDS
+        ),
+        Verdict::Drifting => {
+            format!(
+                "no verdict on {arm} (drifting): two copies of {baseline} differ more than it differs from them"
+            )
+        }
+    }
+}
+
+fn where_the_time_goes(document: &Document, arm: &Arm) -> Option<String> {
+    let summary = arm.summary.as_ref()?;
+    let phase = |name: &str| median_of(arm, |sample| sample.phases.get(name).copied()).unwrap_or(0);
+    let phases = [
+        ("copy", phase("copy_ns")),
+        ("hints", phase("hint_ns")),
+        ("waiting for writeback", phase("settle_ns")),
+        ("files", phase("sync_files_ns")),
+        ("directories", phase("sync_directories_ns")),
+    ];
+    let total: u64 = phases.iter().map(|(_, ns)| ns).sum();
+    if total == 0 {
+        return None;
+    }
+    let waiting: u64 = phases[2..].iter().map(|(_, ns)| ns).sum();
+    let scale = Scale::for_largest(summary.median_ns);
+    let mut parts: Vec<String> = Vec::new();
+    let is_seen = |ns: u64| scale.bare(ns).contains(|digit| matches!(digit, '1'..='9'));
+    for (name, ns) in phases.into_iter().filter(|(_, ns)| is_seen(*ns)) {
+        let shown = if parts.is_empty() { together(&scale.with_unit(ns)) } else { scale.bare(ns) };
+        let each = if name == "files" { first_and_later(arm, ns) } else { String::new() };
+        parts.push(format!("{shown} {name}{each}"));
+    }
+    let percent = 100.0 * waiting as f64 / total as f64;
+    let percent = together(&format!("{percent:.0} %"));
+    Some(format!("{percent} of {} is waiting for syncs: {}.", row_name(arm, document), parts.join(", ")))
+}
+
+/// The first sync pays for what the copies left undone: said where it is known and not like the others.
+fn first_and_later(arm: &Arm, files_ns: u64) -> String {
+    let Some(first_ns) = median_of(arm, |sample| sample.first_sync_ns) else { return String::new() };
+    let syncs = |sample: &crate::results::Sample| {
+        Some(sample.calls.get("fsync").unwrap_or(&0) + sample.calls.get("fdatasync").unwrap_or(&0))
+    };
+    let later = median_of(arm, syncs).unwrap_or(0).saturating_sub(1);
+    let later_ns = files_ns.saturating_sub(first_ns).checked_div(later).unwrap_or(0);
+    if first_ns < 2 * later_ns || later_ns == 0 {
+        return String::new();
+    }
+    let [first, later] = [first_ns, later_ns].map(|ns| together(&units::duration(ns)));
+    format!(" (first {first}, then {later} each)")
+}
+
+/// Bytes over the time until the last sync returned, of the arms the finding speaks of.
+fn throughput(document: &Document, arms: &[&Arm]) -> Option<String> {
+    let input = document.input.as_ref()?;
+    let rates = |bytes: u64| -> Vec<String> {
+        let rate = |arm: &Arm| {
+            let median_ns = arm.summary.as_ref()?.median_ns;
+            Some(format!("{} {}", row_name(arm, document), together(&units::throughput(bytes, median_ns))))
+        };
+        arms.iter().filter_map(|arm| rate(arm)).collect()
+    };
+    let allocated = match input.allocated_bytes {
+        Some(allocated) if allocated < input.bytes => {
+            format!(
+                "; of the {} allocated: {}",
+                together(&units::size(allocated)),
+                rates(allocated).join(", ")
+            )
+        }
+        _ => String::new(),
+    };
+    Some(format!("Throughput to the last sync: {}{allocated}.", rates(input.bytes).join(", ")))
+}
+
+fn control(document: &Document, arms: &[&Arm]) -> Option<String> {
+    let control = arms.iter().find(|arm| arm.labels.get("control").is_some())?;
+    let comparison = document.comparisons.iter().find(|comparison| comparison.arm == control.name)?;
+    let [low, high] = comparison.ratio_ci95.or(comparison.ratio_seen)?;
+    Some(together("A/A control: ") + &format!("{low:.2} to {high:.2}."))
+}
+
+/// What a reader of PostgreSQL wants to know of the policy the built-in run ends with.
+fn servers_do_this(arms: &[&Arm], told: &Arm) -> Option<String> {
+    let policy = |arm: &Arm| arm.labels.get(POLICY).unwrap_or_default().to_owned();
+    let asked_for_servers = arms.iter().any(|arm| policy(arm).starts_with("pg-"));
+    (policy(told) == "deferred" && !asked_for_servers)
+        .then(|| "PostgreSQL 9.6 to 18 do this without the parent directory (--policy pg-15).".to_owned())
+}

@@ -1,0 +1,147 @@
+//! What is typed wrong, what is refused, and the exit status of each.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use common::{fsynclab, scratch, text};
+
+/// Runs in an empty directory; afterwards it is empty again, and so is the state directory.
+fn run(arguments: &[&str]) -> Output {
+    let work = scratch("usage");
+    let state = work.path().join("state");
+    let here = work.path().join("here");
+    fs::create_dir(&here).expect("a directory");
+    let output = fsynclab(&state).args(arguments).current_dir(&here).output().expect("the program");
+    assert_eq!(
+        fs::read_dir(&here).expect("the directory").count(),
+        0,
+        "something is left: {}",
+        text(&output)
+    );
+    let journals = fs::read_dir(&state).map_or(0, Iterator::count);
+    assert_eq!(journals, 0, "a journal is left: {}", text(&output));
+    output
+}
+
+#[track_caller]
+fn check(arguments: &[&str], status: i32, expected: &[&str]) {
+    let output = run(arguments);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(status), "{arguments:?}: {}", text(&output));
+    assert!(output.stdout.is_empty(), "{arguments:?}: {}", text(&output));
+    assert!(!stderr.contains("panicked") && !stderr.contains("os error"), "{arguments:?}: {stderr}");
+    for part in expected {
+        assert!(stderr.contains(part), "{arguments:?}: \"{part}\" is not in: {stderr}");
+    }
+}
+
+#[test]
+fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
+    check(&[], 2, &["Usage: fsynclab"]);
+    check(&["copi"], 2, &["unrecognized subcommand 'copi'"]);
+    check(&["copy", "--no-such"], 2, &["unexpected argument '--no-such'"]);
+    check(&["copy", "--policy", "deferd"], 2, &["error: ", "deferd", "hint: "]);
+    check(&["copy", "--policy", "deferred+hint=loudly"], 2, &["error: ", "loudly", "hint: "]);
+    check(&["copy", "--policy", "deferred+colour=red"], 2, &["error: ", "colour"]);
+    check(&["copy", "--policy", "syncfs+call=fdatasync"], 2, &["error: "]);
+    check(
+        &["copy", "--policy", "pg-15", "--policy", "pg-14"],
+        2,
+        &["\"pg-9.6\" is given twice", "hint: --aa"],
+    );
+    check(&["copy", "--into", "sim:7200rpm"], 2, &["simulated drives are not in this build"]);
+    check(&["copy", "--into", ".", "--into", "."], 2, &["the place \".\" is given twice"]);
+    check(&["copy", "--time-limit", "60"], 2, &["--time-limit", "60s"]);
+    check(&["copy", "--rounds", "0"], 2, &["--rounds"]);
+    check(&["copy", "--order", "random"], 2, &["shuffled, abba, in-turn"]);
+    check(&["copy", "--verify", "maybe"], 2, &["full, sizes and off"]);
+    check(&["copy", "."], 2, &["the place \".\" lies within the template \".\"", "hint: "]);
+}
+
+#[test]
+fn what_is_not_there_ends_with_1() {
+    check(
+        &["copy", "no-such-template"],
+        1,
+        &["there is no template \"no-such-template\"", "hint: built-in shapes: pg15"],
+    );
+    check(
+        &["copy", "--into", "no/such/place"],
+        1,
+        &["error: ", "\"no/such/place\": No such file or directory"],
+    );
+    check(&["shape", "no-such-tree"], 1, &["error: ", "no-such-tree", "No such file or directory"]);
+    check(&["copy", "--json", "no/such/r.json"], 1, &["error: ", "No such file or directory"]);
+}
+
+#[test]
+fn what_must_not_be_written_ends_with_3_and_a_way_out() {
+    let work = scratch("cluster");
+    let data = work.path().join("main");
+    fs::create_dir_all(data.join("global")).expect("directories");
+    fs::create_dir_all(data.join("pg_wal")).expect("directories");
+    fs::write(data.join("PG_VERSION"), "15\n").expect("a file");
+    fs::write(data.join("global/pg_control"), "").expect("a file");
+    let wal = data.join("pg_wal");
+    let wal = wal.to_str().expect("text");
+    let hint = format!("hint: same file system, outside it: fsynclab copy --into {}", work.path().display());
+    check(&["copy", "--into", wal], 3, &["refused: ", "is the data directory of a cluster", &hint]);
+    let disk = fs::read_dir("/sys/block")
+        .expect("sysfs")
+        .flatten()
+        .map(|disk| Path::new("/dev").join(disk.file_name()));
+    let disk = disk.into_iter().find(|device| device.exists()).expect("a block device");
+    check(
+        &["copy", "--into", disk.to_str().expect("text")],
+        3,
+        &["refused: ", "is a block device", "hint: "],
+    );
+}
+
+#[test]
+fn a_run_of_refused_arms_only_ends_with_3_and_shows_them() {
+    let output = run(&["copy", "--policy", "reflink", "--into", "/dev/shm", "--rounds", "1"]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("refused: "), "{}", text(&output));
+}
+
+#[test]
+fn help_lists_what_is_built_and_goes_to_stdout() {
+    for help in ["--help", "-h", "-?"] {
+        let output = run(&["copy", help]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        assert!(stdout.contains("--list-policies") && output.stderr.is_empty(), "{}", text(&output));
+    }
+}
+
+#[test]
+fn manual_pages_and_completions_come_from_the_same_definitions() {
+    let output = run(&["man", "copy"]);
+    let page = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && page.contains("\\-\\-time\\-limit"), "{}", text(&output));
+    for shell in ["bash", "zsh", "fish"] {
+        let output = run(&["completions", shell]);
+        assert!(
+            String::from_utf8_lossy(&output.stdout).contains("list-policies"),
+            "{shell}: {}",
+            text(&output)
+        );
+    }
+    check(&["man", "sim"], 2, &["there is no command \"sim\""]);
+}
+
+#[test]
+fn every_policy_and_every_template_is_listed_within_79_columns() {
+    for (list, names) in
+        [("--list-policies", ["immediate", "pg-18-clone"]), ("--list-templates", ["pg15", "few-large"])]
+    {
+        let output = run(&["copy", list]);
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        assert!(names.iter().all(|name| stdout.contains(name)), "{}", text(&output));
+        assert!(stdout.lines().all(|line| line.chars().count() <= 79), "{stdout}");
+    }
+}
