@@ -270,7 +270,11 @@ impl Script<'_> {
             Sync::After => self.sync_pass(directories),
             Sync::Syncfs => self.on("C", "O_RDONLY", "syncfs C"),
             Sync::Dummy => {
-                self.on("C/.fsynclab-dummy", "O_RDWR|O_CREAT|O_EXCL 0600", &format!("{} C/.fsynclab-dummy", self.p.call));
+                self.on(
+                    "C/.fsynclab-dummy",
+                    "O_RDWR|O_CREAT|O_EXCL 0600",
+                    &format!("{} C/.fsynclab-dummy", self.p.call),
+                );
                 self.say("unlink C/.fsynclab-dummy");
             }
             Sync::Never | Sync::Each(_) | Sync::Held => {}

@@ -1,5 +1,6 @@
 //! Moments of a run that strace can strike: every call that the program makes, with its number among those of its kind,
 //! the phase that was told last, and whether it stands inside a trial's clock.
+#![expect(dead_code, reason = "every test binary includes this and uses its part")]
 
 use std::collections::HashMap;
 use std::fs;
@@ -83,13 +84,4 @@ fn moments(trace: &str) -> Vec<Moment> {
         });
     }
     found
-}
-
-/// The middle one of the calls of a kind inside a trial's clock: where a run makes some more calls before than the last
-/// did, it is still inside.
-pub fn middle<'a>(moments: &'a [Moment], call: &str, trial: usize) -> &'a Moment {
-    let inside = |moment: &&Moment| moment.call == call && moment.trial == Some(trial);
-    let calls: Vec<&Moment> = moments.iter().filter(inside).collect();
-    assert!(!calls.is_empty(), "no {call} in trial {trial}");
-    calls[calls.len() / 2]
 }
