@@ -90,7 +90,7 @@ fn keep(args: &Args, document: &Document) -> anyhow::Result<()> {
 
 fn document(path: &Path) -> anyhow::Result<Document> {
     let stack = storage::survey(path).map_err(failed)?;
-    let notes = storage::notes(&stack);
+    let notes = storage::preloaded().into_iter().chain(storage::notes(&stack)).collect();
     let path = shown(path);
     Ok(Document {
         complete: true,
