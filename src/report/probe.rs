@@ -37,14 +37,11 @@ pub fn header(document: &Document) -> String {
 
 /// The table, the verdict, notes, what to do next, what is needed to repeat it.
 pub fn results(document: &Document) -> String {
-    let mut text = String::new();
-    for line in others_line(document).into_iter().chain(simulated_note(document)) {
-        text += &paragraph(&line, 2);
-    }
-    text += &format!("{}\n", table(document));
+    let mut text = format!("{}\n", table(document));
     if let Some(verdict) = &document.verdict {
         text += &verdict_words(verdict);
     }
+    text += &others_line(document).map_or_else(String::new, |line| paragraph(&line, 2));
     text += &remarks(document);
     if let Some(next) = document.verdict.as_ref().and_then(|verdict| next(verdict, document)) {
         text += &paragraph(&format!("next: {next}"), 6);
@@ -68,14 +65,10 @@ fn others_line(document: &Document) -> Option<String> {
     let quiet = baseline.busy_ns == 0 && baseline.device.flushes == 0;
     let busy = baseline.busy_percent();
     Some(if quiet {
-        "Other writers: none seen before the first slice.".to_owned()
+        "Nobody else wrote there before the first slice.".to_owned()
     } else {
-        format!("Other writers: {busy:.0} % busy before the first slice.")
+        format!("Others kept the disk {busy:.0} % busy before the first slice.")
     })
-}
-
-fn simulated_note(document: &Document) -> Option<String> {
-    document.simulated.then(|| "SIMULATED: these are figures of a model.".to_owned())
 }
 
 fn table(document: &Document) -> String {
@@ -89,7 +82,7 @@ fn table(document: &Document) -> String {
         if lines.is_empty() || shown.contains(&block) {
             continue;
         }
-        text += &if shown.is_empty() { columns(&heading) } else { format!("{heading}\n") };
+        text += &if shown.is_empty() { columns(&heading) } else { heading + "\n" };
         text += &lines.into_iter().map(line).collect::<String>();
         shown.push(block);
     }
@@ -102,7 +95,8 @@ fn columns(heading: &str) -> String {
 }
 
 fn line(arm: &Arm) -> String {
-    let title = format!("  {}", arm.title.as_deref().unwrap_or(&arm.name));
+    // pg_test_fsync pads the sizes of its labels.
+    let title = format!("  {}", arm.title.as_deref().unwrap_or(&arm.name).replace("*  ", "* "));
     let title = format!("{title:<TITLE$} ");
     if let Some(refused) = &arm.refused {
         return hanging(&title, &format!("n/a: {}", refused.text));
@@ -116,7 +110,7 @@ fn line(arm: &Arm) -> String {
     let latency = arm.latency.get("operation");
     let time = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), units::duration);
     let times = [
-        Some((1e9 / rate).round() as u64),
+        mean_ns(arm),
         latency.and_then(|latency| latency.p50_ns),
         latency.and_then(|latency| latency.p99_ns),
         latency.map(|latency| latency.max_ns),
@@ -125,12 +119,20 @@ fn line(arm: &Arm) -> String {
     let flushes = arm.device.map_or_else(|| "-".to_owned(), |device| flushes(device.flushes_per_op));
     let operations = latency.map_or(0, |latency| latency.n);
     let rate = rates::rate(rate);
-    let figures = format!("{:>7}{operations:>7}{times}{flushes:>9}", rate);
+    let figures = format!("{rate:>7}{operations:>7}{times}{flushes:>9}");
     let mut text = format!("{title}{figures}\n");
     if width(&text) > WIDTH + 1 {
         text = format!("{}\n{figures:>WIDTH$}\n", title.trim_end());
     }
     text
+}
+
+fn mean_ns(arm: &Arm) -> Option<u64> {
+    let counted = arm.samples.iter().filter(|sample| !sample.ignored);
+    let (operations, elapsed_ns) = counted.fold((0_u64, 0_u64), |(operations, elapsed_ns), sample| {
+        (operations + sample.operations.unwrap_or(0), elapsed_ns + sample.elapsed_ns)
+    });
+    elapsed_ns.checked_div(operations)
 }
 
 /// None is told apart from few.
@@ -140,13 +142,14 @@ fn flushes(per_op: f64) -> String {
 
 /// Notes that neither the head nor the verdict has said; those about single lines counted only.
 fn remarks(document: &Document) -> String {
-    const SAID: [NoteCode; 6] = [
+    const SAID: [NoteCode; 7] = [
         NoteCode::MemoryFileSystem,
         NoteCode::BarriersOff,
         NoteCode::OverlayVolatile,
         NoteCode::PreloadShim,
         NoteCode::WriteCacheUnknown,
         NoteCode::VirtualDisk,
+        NoteCode::OtherWriters,
     ];
     const OF_LINES: [NoteCode; 3] = [NoteCode::Unstable, NoteCode::FirstRoundSlow, NoteCode::Outliers];
     let unstable = document.notes.iter().filter(|note| note.code == NoteCode::Unstable).count();
