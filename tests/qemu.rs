@@ -225,3 +225,21 @@ fn every_member_of_a_volume_is_switched_and_restored() {
         "{after:?}"
     );
 }
+
+#[test]
+fn one_copy_command_compares_the_cache_on_and_off_and_brings_it_back() {
+    let Some(machine) = machine("one_copy_command_compares_the_cache_on_and_off_and_brings_it_back") else {
+        return;
+    };
+    let said = machine.said("copy json");
+    let off = said.iter().position(|line| line.contains("\"off\"")).expect("an arm with the cache off");
+    assert_eq!(said[0], "\"write_cache\": \"on\"", "{}", machine.all);
+    let flushes = |lines: &[&str]| -> Vec<u64> {
+        let counts = lines.iter().filter_map(|line| line.strip_prefix("\"flushes\": "));
+        counts.map(|count| count.parse().expect("a number")).collect()
+    };
+    let (cached, uncached) = (flushes(&said[..off]), flushes(&said[off..]));
+    assert!(cached.len() == 2 && cached.iter().all(|count| *count >= 8), "{cached:?}");
+    assert_eq!(uncached, [0, 0], "a disk that caches nothing is sent no flush");
+    machine.views(&KINDS[0], "after copy", true);
+}

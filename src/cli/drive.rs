@@ -57,6 +57,12 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
+/// A state of the write cache, for the commands that compare them.
+pub fn state(text: &str) -> Result<Cache, String> {
+    let found = [Cache::On, Cache::Off].into_iter().find(|state| state.name() == text);
+    found.ok_or_else(|| "one of on, off".to_owned())
+}
+
 /// Shows or switches; the exit status.
 pub fn run(args: &Args, color: ColorChoice) -> anyhow::Result<ExitCode> {
     match args.write_cache {

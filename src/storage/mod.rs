@@ -20,7 +20,7 @@ use crate::results::Stack;
 use crate::sys::undo::{UndoKind, UndoTable};
 
 pub use counters::{Activity, activity, disk_counters};
-pub use drive::{Attached, Cache, Commands, DriveError, ask_drives};
+pub use drive::{Attached, Cache, Commands, DriveError, Told, ask_drives};
 pub use error::Error;
 pub use hazard::{Hazard, hazards};
 pub use root::Root;
