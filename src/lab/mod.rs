@@ -3,6 +3,7 @@
 //! or prints.
 
 pub mod arm;
+pub mod cached;
 pub mod compare;
 
 pub mod conduct;
