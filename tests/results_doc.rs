@@ -30,7 +30,8 @@ fn kebab(name: &str) -> String {
 #[test]
 fn every_field_is_described() {
     let page = read("docs/RESULTS.md");
-    let wing = ["document", "sample", "stack", "note"].map(|file| read(&format!("src/results/{file}.rs")));
+    let wing =
+        ["document", "sample", "stack", "note", "probe"].map(|file| read(&format!("src/results/{file}.rs")));
     let names: Vec<String> = wing.iter().flat_map(|source| fields(source)).collect();
     assert!(names.len() > 60, "the fields were not found");
     let missing: Vec<&String> = names.iter().filter(|name| !page.contains(&format!("`{name}`"))).collect();
