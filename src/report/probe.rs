@@ -6,6 +6,7 @@ use super::notes;
 use super::stack_words::{cache_line, storage_line};
 use super::{rates, units};
 use crate::results::{Arm, Document, Host, NoteCode, Severity, SyncVerdict};
+use crate::stats;
 
 /// The label that groups comparable lines, and what its group is called, in the order of the table.
 const BLOCKS: [(&str, &str); 12] = [
@@ -152,7 +153,7 @@ fn remarks(document: &Document) -> String {
         NoteCode::OtherWriters,
     ];
     const OF_LINES: [NoteCode; 3] = [NoteCode::Unstable, NoteCode::FirstRoundSlow, NoteCode::Outliers];
-    let unstable = document.notes.iter().filter(|note| note.code == NoteCode::Unstable).count();
+    let unstable = document.arms.iter().filter(|arm| is_unstable(arm)).count();
     let scattered = (unstable > 0).then(|| {
         let lines = document.arms.iter().filter(|arm| arm.summary.is_some()).count();
         let text = format!(
@@ -166,6 +167,12 @@ fn remarks(document: &Document) -> String {
         .filter(|note| !SAID.contains(&note.code) && !OF_LINES.contains(&note.code))
         .filter(|note| note.severity >= Severity::Warning);
     scattered.into_iter().chain(rest.map(notes::line)).collect()
+}
+
+fn is_unstable(arm: &Arm) -> bool {
+    let counted = arm.samples.iter().filter(|sample| !sample.ignored);
+    let each_ns: Vec<f64> = counted.map(|sample| sample.operation_ns() as f64).collect();
+    stats::unstable(&each_ns)
 }
 
 fn next(verdict: &SyncVerdict, document: &Document) -> Option<String> {
