@@ -143,7 +143,7 @@ fn leave(journal: Journal) -> anyhow::Result<ExitCode> {
 
 fn back(switched: Switch, journal: &Journal) -> Result<(), Problem> {
     let restored = switched.restore(journal, &Attached).map_err(|error| refused(&error))?;
-    say(&restored.iter().filter(|disk| disk.was_switched()).map(changed).collect::<String>());
+    say(&restored.iter().map(changed).collect::<String>());
     Ok(())
 }
 
