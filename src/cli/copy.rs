@@ -175,7 +175,7 @@ fn announcement(intents: &[Intent], limit: Option<Duration>) -> String {
 }
 
 /// A run that was killed may have left something: said once, and how to be rid of it.
-fn offer_cleaning(state: &Path, screen: &Screen) {
+pub(super) fn offer_cleaning(state: &Path, screen: &Screen) {
     if journal::leftovers(state).is_ok_and(|left| !left.journals.is_empty()) {
         screen.say("note: a killed run left something behind; fsynclab clean lists and undoes it");
     }

@@ -11,14 +11,12 @@ use anstream::ColorChoice;
 
 use super::problem::{Problem, Status};
 use super::{output, redact};
+use crate::lab::head::begun;
 use crate::report;
-use crate::results::document::SCHEMA;
-use crate::results::{Document, Host, Kind, Place, Tool as Program, text};
+use crate::results::{Document, Kind, Place, text};
 use crate::storage::{self, Attached, Cache, Care, Root, Switch, SwitchError, Switched};
-use crate::sys::clock;
 use crate::sys::error::{SysError, shown};
 use crate::sys::files::OutputFile;
-use crate::sys::host::host_facts;
 use crate::sys::journal::{self, Journal};
 use crate::sys::signals::Signals;
 use crate::sys::tools::{End, Tool};
@@ -92,33 +90,13 @@ fn keep(args: &Args, document: &Document) -> anyhow::Result<()> {
 
 fn document(path: &Path) -> anyhow::Result<Document> {
     let stack = storage::survey(path).map_err(failed)?;
-    let facts = host_facts();
     let notes = storage::notes(&stack);
     let path = shown(path);
     Ok(Document {
-        schema: SCHEMA.to_owned(),
-        kind: Kind::Drive,
-        tool: Program {
-            name: env!("CARGO_PKG_NAME").to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-        },
-        started_at: clock::utc_now(),
-        argv: redact::arguments(std::env::args_os()),
-        seed: 0,
         complete: true,
-        simulated: false,
-        host: Host {
-            kernel: facts.kernel,
-            cpus: facts.cpus,
-            memory_bytes: facts.memory_bytes,
-            load_1m: facts.load_1m,
-        },
         places: vec![Place { id: "p1".to_owned(), path, simulated: false, model: None, stack }],
-        plan: None,
-        input: None,
-        arms: Vec::new(),
-        comparisons: Vec::new(),
         notes,
+        ..begun(Kind::Drive, &redact::arguments(std::env::args_os()))
     })
 }
 
@@ -165,7 +143,7 @@ fn leave(journal: Journal) -> anyhow::Result<ExitCode> {
 
 fn back(switched: Switch, journal: &Journal) -> Result<(), Problem> {
     let restored = switched.restore(journal, &Attached).map_err(|error| refused(&error))?;
-    say(&restored.iter().filter(|disk| disk.was_switched()).map(changed).collect::<String>());
+    say(&restored.iter().map(changed).collect::<String>());
     Ok(())
 }
 

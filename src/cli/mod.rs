@@ -2,6 +2,7 @@
 //! arguments are read, progress is shown, results are printed and the exit status is chosen.
 
 mod clean;
+mod compare;
 mod completions;
 mod copy;
 mod drive;
@@ -9,7 +10,9 @@ mod grammar;
 mod man;
 mod output;
 mod paper;
+mod probe;
 mod problem;
+mod published;
 mod redact;
 mod rounds;
 mod screen;
@@ -24,7 +27,7 @@ pub use problem::{Problem, Status};
 
 const EXIT_STATUS: &str = "\
 Exit status: 0 done; 1 an arm or the run failed; 2 wrong usage; 3 nothing could be measured here, or refused for safety; \
-128+n ended by signal n, results kept.";
+4 done, and the answer is no; 128+n ended by signal n, results kept.";
 
 /// Heads the options that every command takes.
 const GENERAL: &str = "General options";
@@ -51,6 +54,8 @@ struct Cli {
 enum Command {
     Copy(Box<copy::Args>),
     Drive(drive::Args),
+    Probe(Box<probe::Args>),
+    Compare(compare::Args),
     Shape(shape::Args),
     Clean(clean::Args),
     Completions(completions::Args),
@@ -67,6 +72,8 @@ pub fn main() -> ExitCode {
     let done = match cli.command {
         Command::Copy(args) => copy::run(&args, color, cli.verbose),
         Command::Drive(args) => drive::run(&args, color),
+        Command::Probe(args) => probe::run(&args, color, cli.verbose),
+        Command::Compare(args) => compare::run(&args, color).map(|()| ExitCode::SUCCESS),
         Command::Shape(args) => shape::run(&args, color).map(|()| ExitCode::SUCCESS),
         Command::Clean(args) => clean::run(&args, color).map(|()| ExitCode::SUCCESS),
         Command::Completions(args) => completions::run(&args, color).map(|()| ExitCode::SUCCESS),

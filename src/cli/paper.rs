@@ -66,7 +66,13 @@ impl Paper {
 
     /// The results, for good.
     pub fn finish(self, document: &Document) -> anyhow::Result<()> {
-        self.report(&format!("\n{}", report::results(document)))?;
+        let report = format!("\n{}", report::results(document));
+        self.finish_as(document, &report)
+    }
+
+    /// The results, for good, with a report of another form.
+    pub fn finish_as(self, document: &Document, report: &str) -> anyhow::Result<()> {
+        self.report(report)?;
         match self.json {
             Json::None => {}
             Json::Stdout => output::print(&text::write(document), ColorChoice::Never)?,

@@ -15,6 +15,8 @@ pub enum Status {
     Usage,
     /// 3: nothing could be measured here, or it was refused for safety.
     Refused,
+    /// 4: done, and the answer is no.
+    No,
     /// 128 and its number: ended by a signal.
     Signal(i32),
 }
@@ -25,6 +27,7 @@ impl From<Status> for ExitCode {
             Status::Failed => 1,
             Status::Usage => 2,
             Status::Refused => 3,
+            Status::No => 4,
             Status::Signal(signal) => 128_u8.saturating_add(u8::try_from(signal).unwrap_or(0)),
         })
     }

@@ -51,6 +51,10 @@ impl From<Failed> for Halt {
 pub trait Arm {
     /// What tells this arm from the others; the kind's first label first.
     fn labels(&self) -> Labels;
+    /// The words for its line in a table, where its labels are keys.
+    fn title(&self) -> Option<String> {
+        None
+    }
     /// What a finished trial claims, as far as is known by now; a trial may have lowered it.
     fn promise(&self) -> Option<Promise>;
     /// Why this arm cannot be here; such an arm is shown and never run.

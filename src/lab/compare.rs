@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::arm::CONTROL;
-use crate::results::{Arm, Comparison, Labels, Note, NoteCode};
+use crate::results::{Arm, Comparison, Labels, Note, NoteCode, Sample};
 use crate::stats::{self, Better, Paired, Verdict};
 
 /// Every comparison of a run, in the order of labels, then of arms. A second copy of a baseline is compared with it
@@ -56,9 +56,9 @@ pub fn notes(arms: &[Arm]) -> Vec<Note> {
     notes
 }
 
-/// The durations of the trials that count, in nanoseconds, in the order of rounds.
+/// What one operation took in each trial that counts, in nanoseconds, in the order of rounds.
 pub fn counted_ns(arm: &Arm) -> Vec<u64> {
-    arm.samples.iter().filter(|sample| !sample.ignored).map(|sample| sample.elapsed_ns).collect()
+    arm.samples.iter().filter(|sample| !sample.ignored).map(Sample::operation_ns).collect()
 }
 
 fn is_plain(arm: &Arm) -> bool {
@@ -122,8 +122,8 @@ fn pair(baseline: &Arm, arm: &Arm) -> Option<([f64; 2], Paired)> {
     let (mut before, mut after) = (Vec::new(), Vec::new());
     for sample in baseline.samples.iter().filter(|sample| !sample.ignored) {
         if let Some(partner) = arm.samples.iter().find(|partner| partner.round == sample.round) {
-            before.push(sample.elapsed_ns as f64);
-            after.push(partner.elapsed_ns as f64);
+            before.push(sample.operation_ns() as f64);
+            after.push(partner.operation_ns() as f64);
         }
     }
     let ratios = || before.iter().zip(&after).map(|(before, after)| before / after);
@@ -164,7 +164,7 @@ fn far_off(samples: &[f64]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Refused, Sample};
+    use crate::results::Refused;
 
     fn arm(labels: &[(&str, &str)], elapsed_ns: &[u64]) -> Arm {
         let labels = labels.iter().fold(Labels::new(), |labels, (name, value)| labels.with(name, *value));

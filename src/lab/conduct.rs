@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::arm::{Arm, Halt, Trial};
 use super::compare;
+use super::operations;
 use super::plan::Plan;
 use crate::results::{self, Document, Failed, Labels, Note, NoteCode, Planned, Sample, labels};
 use crate::stats;
@@ -70,6 +71,7 @@ impl Score {
             .map(|((name, labels), arm)| results::Arm {
                 name,
                 labels,
+                title: arm.title(),
                 promise: arm.promise(),
                 refused: arm.refused(),
                 ..results::Arm::default()
@@ -100,7 +102,7 @@ impl Score {
             let elapsed_ns = played.as_ref().ok().map(|sample| sample.elapsed_ns);
             run.watch.event(Event::TrialDone { arm: &name, elapsed_ns });
             match played {
-                Ok(sample) if sample.elapsed_ns == 0 => self.discarded += 1,
+                Ok(sample) if sample.operation_ns() == 0 => self.discarded += 1,
                 Ok(sample) => self.document.arms[index].samples.push(sample),
                 Err(Halt::Failed(failed)) => self.fail(run, index, failed),
                 Err(Halt::Stopped) => return false,
@@ -135,6 +137,7 @@ impl Score {
         for (shown, arm) in self.document.arms.iter_mut().zip(arms) {
             shown.promise = arm.promise();
             shown.summary = stats::summary(&compare::counted_ns(shown));
+            operations::fill_in(shown);
             shown.latency = arm.latency();
             notes.extend(arm.notes());
         }

@@ -22,8 +22,8 @@ use crate::sys::real::Real;
 use crate::sys::tallied::{Tallied, Tally};
 use crate::sys::watch::{Event, Phase, Watch};
 
-/// How long a trial waits for an idle disk.
-const IDLE_LIMIT: Duration = Duration::from_secs(10);
+/// How long a trial waits for an idle disk: on one that others keep busy, all trials together must not take minutes.
+const IDLE_LIMIT: Duration = Duration::from_secs(1);
 
 /// Names that a copy run uses in its directory.
 pub const NAMES: [&str; 3] = [SOURCE, COPY, TRY];
@@ -284,7 +284,7 @@ fn sample(trial: &Trial, copied: &Copied, tally: &Tally, device: Option<DeviceCo
     }
 }
 
-fn failed_call(fault: &Fault) -> Failed {
+pub(super) fn failed_call(fault: &Fault) -> Failed {
     Failed {
         text: fault.to_string(),
         errno: Some(fault.errno as i32),

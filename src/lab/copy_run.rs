@@ -2,13 +2,13 @@
 //! can be said before it is: [`survey`](CopyRun::survey) makes nothing, [`enter`](CopyRun::enter) makes one directory a
 //! place, [`conduct`](CopyRun::conduct) writes.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::arm::Arm;
 use super::conduct::{Run, conduct};
 use super::copy::{Bench, CopyArm, NAMES, SOURCE, Workshop};
+use super::head::head;
 use super::plan::Plan;
 use crate::place::{Place, PlaceError};
 use crate::replay::engine::{Engine, EngineError};
@@ -17,11 +17,8 @@ use crate::replay::policy::Policy;
 use crate::replay::template::Template;
 use crate::replay::template::build::{BuildError, BuildSync, build};
 use crate::replay::verify::Verify;
-use crate::results::document::SCHEMA;
-use crate::results::{Document, Failed, Host, Input, Kind, Note, Tool};
-use crate::storage;
+use crate::results::{Document, Failed, Input, Kind};
 use crate::sys::clock;
-use crate::sys::host::host_facts;
 use crate::sys::journal::Journal;
 use crate::sys::kernel::Kernel;
 use crate::sys::real::Real;
@@ -106,7 +103,8 @@ impl CopyRun {
             .zip(&request.places)
             .map(|(number, directory)| Place::survey(&format!("p{number}"), directory))
             .collect::<Result<Vec<_>, _>>()?;
-        let head = head(&request, &places);
+        let head =
+            Document { input: Some(input(&request.template)), ..head(Kind::Copy, &request.argv, &places) };
         Ok(Self { request, places, head })
     }
 
@@ -216,35 +214,6 @@ fn of_engine<E>(error: EngineError) -> CopyRunError<E> {
         EngineError::Stopped(_) => CopyRunError::Stopped,
         error => CopyRunError::Stage(error),
     }
-}
-
-fn head(request: &CopyRequest, places: &[Place]) -> Document {
-    let facts = host_facts();
-    let (kernel, cpus) = (facts.kernel, facts.cpus);
-    let records: Vec<_> = places.iter().map(Place::record).collect();
-    Document {
-        schema: SCHEMA.to_owned(),
-        kind: Kind::Copy,
-        tool: Tool { name: env!("CARGO_PKG_NAME").to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
-        started_at: clock::utc_now(),
-        argv: request.argv.clone(),
-        seed: request.plan.seed,
-        complete: false,
-        simulated: records.iter().any(|place| place.simulated),
-        host: Host { kernel, cpus, memory_bytes: facts.memory_bytes, load_1m: facts.load_1m },
-        plan: None,
-        input: Some(input(&request.template)),
-        notes: preload_note().into_iter().chain(places.iter().flat_map(Place::notes)).collect(),
-        places: records,
-        arms: Vec::new(),
-        comparisons: Vec::new(),
-    }
-}
-
-fn preload_note() -> Option<Note> {
-    let preload = std::env::var("LD_PRELOAD").ok();
-    let system_wide = fs::read_to_string("/etc/ld.so.preload").ok();
-    storage::preload_note(preload.as_deref(), system_wide.as_deref())
 }
 
 fn input(template: &Template) -> Input {

@@ -9,7 +9,15 @@ pub mod conduct;
 pub mod copy;
 mod copy_notes;
 pub mod copy_run;
+pub mod head;
+mod operations;
 pub mod plan;
+pub mod probe;
+mod probe_facts;
+pub mod probe_pairs;
+pub mod probe_run;
+mod probe_verdict;
+pub mod published;
 
 #[cfg(test)]
 mod scripted;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use super::arm::{Arm, Halt, Trial};
 use super::conduct::{Run, conduct};
 use super::plan::{Order, Plan};
-use crate::results::{Document, Failed, Host, Kind, Labels, Note, Promise, Refused, Sample, Tool};
+use crate::results::{Document, Failed, Kind, Labels, Note, Promise, Refused, Sample};
 use crate::stats::Percentiles;
 use crate::sys::watch::{Event, Stop, Watch};
 
@@ -101,23 +101,7 @@ pub(super) fn plan(rounds: u32, warmup: u32) -> Plan {
 }
 
 pub(super) fn head() -> Document {
-    Document {
-        schema: crate::results::document::SCHEMA.to_owned(),
-        kind: Kind::Copy,
-        tool: Tool { name: "fsynclab".to_owned(), version: "0".to_owned() },
-        started_at: String::new(),
-        argv: Vec::new(),
-        seed: 0,
-        complete: true,
-        simulated: false,
-        host: Host::default(),
-        plan: None,
-        places: Vec::new(),
-        input: None,
-        arms: Vec::new(),
-        comparisons: Vec::new(),
-        notes: Vec::new(),
-    }
+    Document { complete: true, ..Document::new(Kind::Copy) }
 }
 
 /// Says stop once the diary holds a line.

@@ -1,6 +1,7 @@
 //! Floor 4: a directory as a place of work: what must not be touched is refused, what lies under it is known, its disks
 //! are counted and waited for. What is done there, and how often, is decided above.
 
+mod drives;
 mod error;
 mod idle;
 

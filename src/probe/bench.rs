@@ -1,7 +1,9 @@
 //! The timed loop: a case is opened fresh for every slice, its operations are timed one by one, its files are closed.
 //!
-//! All work happens in one directory of ours: `test` is a file of 16 MiB of random bytes, written and synced before any
-//! clock, so that an overwrite neither allocates nor changes a size; every other file is made by its case.
+//! All work happens in one directory of ours: `test` is a file of 16 MiB of random bytes and `writer-0` … are files of one
+//! block, written and synced before any clock, so that an overwrite neither allocates nor changes a size; every other
+//! file is made by its case. Device counters are read beside the clock, so that they hold the operations and nothing of
+//! what a case needs before and after.
 
 use std::ffi::{CString, OsStr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,15 +16,22 @@ use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
 use rand::Rng;
 
-use super::cases::{At, BLOCK_BYTES, Case, Sync, Work};
+use super::cases::{At, BLOCK_BYTES, Case, MOST_WRITERS, Sync, Work};
+use crate::results::DeviceCounters;
 use crate::sys::clock::now_ns;
 use crate::sys::kernel::{Call, Fault, Kernel, RangeFlags};
+use crate::sys::watch::Watch;
+
+/// What the names of all files begin with; a number follows some.
+pub const NAMES: [&str; 6] = [TEST, WRITER, "growing", "allocated", "name", "renamed"];
+const TEST: &str = "test";
+const WRITER: &str = "writer";
 
 /// The test file, as long as a WAL segment and as pg_test_fsync's.
 pub const FILE_BYTES: usize = 16 << 20;
 
 /// Where a growing file begins anew, so that a file system in memory is not filled.
-const LONGEST_BYTES: u64 = 256 << 20;
+pub const LONGEST_BYTES: u64 = 256 << 20;
 
 /// The longest latency a histogram tells apart: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
@@ -41,21 +50,34 @@ pub struct Slice {
     pub elapsed_ns: u64,
     /// Of each operation, in nanoseconds.
     pub latency_ns: Histogram<u64>,
+    /// What the disk did meanwhile; absent where no whole disk is known.
+    pub device: Option<DeviceCounters>,
+}
+
+/// An empty histogram of latencies, to which those of slices can be added.
+///
+/// # Panics
+/// Never: its bounds are fixed.
+pub fn latencies() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("bounds that a histogram can have")
 }
 
 impl Slice {
     fn empty() -> Self {
-        let latency_ns =
-            Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("bounds that a histogram can have");
-        Self { operations: 0, elapsed_ns: 0, latency_ns }
+        Self { operations: 0, elapsed_ns: 0, latency_ns: latencies(), device: None }
     }
 
-    /// Runs operations until the time is over; at least one, and the one in flight is finished and counted.
-    fn fill(duration_ns: u64, mut operation: impl FnMut() -> Result<(), Fault>) -> Result<Self, Fault> {
+    /// Runs operations until the time is over or somebody says stop; at least one, and the one in flight is finished
+    /// and counted.
+    fn fill(
+        duration_ns: u64,
+        watch: &dyn Watch,
+        mut operation: impl FnMut() -> Result<(), Fault>,
+    ) -> Result<Self, Fault> {
         let mut slice = Self::empty();
         let start_ns = now_ns();
         let mut last_ns = start_ns;
-        while last_ns - start_ns < duration_ns || slice.operations == 0 {
+        while slice.operations == 0 || (last_ns - start_ns < duration_ns && watch.stop().is_none()) {
             operation()?;
             let now_ns = now_ns();
             slice.latency_ns.saturating_record(now_ns - last_ns);
@@ -74,10 +96,19 @@ impl Slice {
     }
 }
 
+/// What a bench looks at beside the clock.
+#[derive(Clone, Copy)]
+pub struct Beside<'a> {
+    /// Says when to stop: a slice then ends early.
+    pub watch: &'a dyn Watch,
+    /// What the disks have done so far; absent where no whole disk is known.
+    pub counters: &'a dyn Fn() -> Option<DeviceCounters>,
+}
+
 /// A directory prepared for slices.
-#[derive(Debug)]
 pub struct Bench<'a, K> {
     kernel: &'a K,
+    beside: Beside<'a>,
     directory: PathBuf,
     random: Vec<u8>,
 }
@@ -108,16 +139,49 @@ impl File {
 }
 
 impl<'a, K: Kernel> Bench<'a, K> {
-    /// Writes and syncs the test file in an empty directory of ours; its bytes come from `random`.
-    pub fn new(kernel: &'a K, directory: &Path, random: &mut impl Rng) -> Result<Self, Fault> {
+    /// Writes and syncs the files that are overwritten in an empty directory of ours; their bytes come from `random`.
+    pub fn new(
+        kernel: &'a K,
+        directory: &Path,
+        random: &mut impl Rng,
+        beside: Beside<'a>,
+    ) -> Result<Self, Fault> {
         let mut bytes = vec![0; FILE_BYTES + ALIGNMENT];
         random.fill_bytes(&mut bytes);
-        let bench = Self { kernel, directory: directory.to_owned(), random: bytes };
-        let file = bench.create("test")?;
-        bench.put(&file, bench.bytes(FILE_BYTES), 0)?;
-        bench.sync(&file, Sync::Fsync)?;
-        bench.close(file)?;
+        let bench = Self { kernel, beside, directory: directory.to_owned(), random: bytes };
+        bench.make(TEST, FILE_BYTES)?;
+        for number in 0..MOST_WRITERS {
+            bench.make(&writer(number), BLOCK_BYTES)?;
+        }
         Ok(bench)
+    }
+
+    /// A file of its own, on disk.
+    fn make(&self, name: &str, size_bytes: usize) -> Result<(), Fault> {
+        let file = self.create(name)?;
+        self.put(&file, self.bytes(size_bytes), 0)?;
+        self.sync(&file, Sync::Fsync)?;
+        self.close(file)
+    }
+
+    /// Removes what a slice that failed has left.
+    pub fn clear(&self) -> Result<(), Fault> {
+        let listed = std::fs::read_dir(&self.directory).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        for entry in listed.map_err(Fault::of_io(Call::Getdents64, &self.directory))? {
+            let name = entry.file_name();
+            let kept = name.as_bytes().starts_with(TEST.as_bytes())
+                || name.as_bytes().starts_with(WRITER.as_bytes())
+                || name.as_bytes().starts_with(b".");
+            if !kept {
+                self.unlink(&self.name(&name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a fault was met at the directory itself, and not at a file in it.
+    pub fn is_of_directory(&self, fault: &Fault) -> bool {
+        fault.path == self.directory
     }
 
     /// Runs a case for about this long.
@@ -130,17 +194,33 @@ impl<'a, K: Kernel> Bench<'a, K> {
                 Ok(slice)
             }
             Work::CleanFsync => {
-                let file = self.open("test", OFlag::O_RDWR)?;
-                let slice = Slice::fill(duration_ns, || self.sync(&file, Sync::Fsync))?;
+                let file = self.open(TEST, OFlag::O_RDWR)?;
+                let slice = self.measure(duration_ns, || self.sync(&file, Sync::Fsync))?;
                 self.close(file)?;
                 Ok(slice)
             }
-            Work::WriteFsyncClose => Slice::fill(duration_ns, || self.write_and_reopen(true)),
-            Work::WriteCloseFsync => Slice::fill(duration_ns, || self.write_and_reopen(false)),
+            Work::WriteFsyncClose => self.measure(duration_ns, || self.write_and_reopen(true)),
+            Work::WriteCloseFsync => self.measure(duration_ns, || self.write_and_reopen(false)),
             Work::CreateName => self.create_names(duration_ns),
             Work::RenameName => self.rename_names(duration_ns),
             Work::Writers(writers) => self.writers(writers, duration_ns),
         }
+    }
+
+    /// A slice with the counters read right before and right after it.
+    fn measure(
+        &self,
+        duration_ns: u64,
+        operation: impl FnMut() -> Result<(), Fault>,
+    ) -> Result<Slice, Fault> {
+        self.counted(|| Slice::fill(duration_ns, self.beside.watch, operation))
+    }
+
+    fn counted(&self, slice: impl FnOnce() -> Result<Slice, Fault>) -> Result<Slice, Fault> {
+        let before = (self.beside.counters)();
+        let slice = slice()?;
+        let after = (self.beside.counters)();
+        Ok(Slice { device: before.zip(after).map(|(before, after)| after.since(before)), ..slice })
     }
 
     fn writes(
@@ -157,7 +237,7 @@ impl<'a, K: Kernel> Bench<'a, K> {
         // As pg_test_fsync: every write of an operation comes from the start of the same buffer.
         let bytes = self.bytes(size_bytes);
         let mut offset = 0;
-        Slice::fill(duration_ns, || {
+        self.measure(duration_ns, || {
             if at == At::SamePlace || offset + step_bytes > end_bytes {
                 offset = 0;
             }
@@ -172,7 +252,7 @@ impl<'a, K: Kernel> Bench<'a, K> {
     /// The file that a case writes, as it must be before the first operation.
     fn target(&self, at: At, flags: OFlag) -> Result<File, Fault> {
         match at {
-            At::SamePlace | At::Moving => self.open("test", OFlag::O_RDWR | flags),
+            At::SamePlace | At::Moving => self.open(TEST, OFlag::O_RDWR | flags),
             At::Append => self.create("growing"),
             At::Allocated => {
                 let file = self.create("allocated")?;
@@ -193,14 +273,14 @@ impl<'a, K: Kernel> Bench<'a, K> {
 
     /// pg_test_fsync's question whether fsync on another descriptor writes what this one wrote.
     fn write_and_reopen(&self, sync_first: bool) -> Result<(), Fault> {
-        let file = self.open("test", OFlag::O_RDWR)?;
+        let file = self.open(TEST, OFlag::O_RDWR)?;
         let written = self.kernel.write(file.fd(), self.bytes(BLOCK_BYTES));
         whole(written, BLOCK_BYTES).map_err(file.name.fault(Call::Write))?;
         if sync_first {
             self.sync(&file, Sync::Fsync)?;
         }
         self.close(file)?;
-        let file = self.open("test", OFlag::O_RDWR)?;
+        let file = self.open(TEST, OFlag::O_RDWR)?;
         if !sync_first {
             self.sync(&file, Sync::Fsync)?;
         }
@@ -210,16 +290,16 @@ impl<'a, K: Kernel> Bench<'a, K> {
     fn create_names(&self, duration_ns: u64) -> Result<Slice, Fault> {
         let directory = self.open("", OFlag::O_RDONLY | OFlag::O_DIRECTORY)?;
         let mut made = 0_u64;
-        let slice = Slice::fill(duration_ns, || {
+        let slice = self.measure(duration_ns, || {
             made += 1;
-            let file = self.create(&format!("name{made}"))?;
+            let file = self.create(format!("name-{made}"))?;
             self.put(&file, self.bytes(BLOCK_BYTES), 0)?;
             self.sync(&file, Sync::Fsync)?;
             self.close(file)?;
             self.sync(&directory, Sync::Fsync)
         })?;
         for number in 1..=made {
-            self.unlink(&self.name(&format!("name{number}")))?;
+            self.unlink(&self.name(format!("name-{number}")))?;
         }
         self.close(directory)?;
         Ok(slice)
@@ -227,17 +307,17 @@ impl<'a, K: Kernel> Bench<'a, K> {
 
     fn rename_names(&self, duration_ns: u64) -> Result<Slice, Fault> {
         let directory = self.open("", OFlag::O_RDONLY | OFlag::O_DIRECTORY)?;
-        for name in ["renamed0", "renamed1"] {
+        for name in ["renamed-0", "renamed-1"] {
             let file = self.create(name)?;
             self.put(&file, self.bytes(BLOCK_BYTES), 0)?;
             self.sync(&file, Sync::Fsync)?;
             self.close(file)?;
         }
         self.sync(&directory, Sync::Fsync)?;
-        let names = [self.name("renamed0"), self.name("renamed1")];
+        let names = [self.name("renamed-0"), self.name("renamed-1")];
         // The first rename replaces the second file; from then on the one file moves between both names.
         let mut from = 0;
-        let slice = Slice::fill(duration_ns, || {
+        let slice = self.measure(duration_ns, || {
             let renamed = self.kernel.rename(&names[from].c, &names[1 - from].c);
             renamed.map_err(names[from].fault(Call::Rename))?;
             from = 1 - from;
@@ -251,34 +331,32 @@ impl<'a, K: Kernel> Bench<'a, K> {
     /// Threads that share the flushes of one device; operations are those of all together.
     fn writers(&self, writers: usize, duration_ns: u64) -> Result<Slice, Fault> {
         let files: Vec<File> =
-            (0..writers).map(|number| self.written(&format!("writer{number}"))).collect::<Result<_, _>>()?;
-        let bytes = self.bytes(BLOCK_BYTES);
-        let slices: Vec<Result<Slice, Fault>> = std::thread::scope(|scope| {
-            let threads: Vec<_> = files
-                .iter()
-                .map(|file| {
-                    scope.spawn(move || {
-                        Slice::fill(duration_ns, || {
-                            self.put(file, bytes, 0)?;
-                            self.sync(file, Sync::Fdatasync)
-                        })
-                    })
-                })
-                .collect();
-            threads.into_iter().map(|thread| thread.join().expect("a writer does not panic")).collect()
-        });
+            (0..writers).map(|number| self.open(writer(number), OFlag::O_RDWR)).collect::<Result<_, _>>()?;
+        let slice = self.counted(|| {
+            let slices = self.side_by_side(&files, duration_ns);
+            slices.into_iter().try_fold(Slice::empty(), |all, slice| Ok(all.join(&slice?)))
+        })?;
         for file in files {
-            self.leave(file, At::Append)?;
+            self.close(file)?;
         }
-        slices.into_iter().try_fold(Slice::empty(), |all, slice| Ok(all.join(&slice?)))
+        Ok(slice)
     }
 
-    /// A new file of one block, on disk.
-    fn written(&self, name: &str) -> Result<File, Fault> {
-        let file = self.create(name)?;
-        self.put(&file, self.bytes(BLOCK_BYTES), 0)?;
-        self.sync(&file, Sync::Fsync)?;
-        Ok(file)
+    /// A thread a file, each overwriting its block.
+    fn side_by_side(&self, files: &[File], duration_ns: u64) -> Vec<Result<Slice, Fault>> {
+        let (kernel, watch, bytes) = (self.kernel, self.beside.watch, self.bytes(BLOCK_BYTES));
+        std::thread::scope(|scope| {
+            let write = |file| {
+                scope.spawn(move || {
+                    Slice::fill(duration_ns, watch, || {
+                        put(kernel, file, bytes, 0)?;
+                        sync(kernel, file, Sync::Fdatasync)
+                    })
+                })
+            };
+            let threads: Vec<_> = files.iter().map(write).collect();
+            threads.into_iter().map(|thread| thread.join().expect("a writer does not panic")).collect()
+        })
     }
 
     fn bytes(&self, length: usize) -> &[u8] {
@@ -286,42 +364,31 @@ impl<'a, K: Kernel> Bench<'a, K> {
         &self.random[start..start + length]
     }
 
-    fn name(&self, name: &str) -> Name {
-        let path =
-            if name.is_empty() { self.directory.clone() } else { self.directory.join(OsStr::new(name)) };
+    fn name(&self, name: impl AsRef<OsStr>) -> Name {
+        let name = name.as_ref();
+        let path = if name.is_empty() { self.directory.clone() } else { self.directory.join(name) };
         let c = CString::new(path.as_os_str().as_bytes()).expect("a path of the file system has no NUL");
         Name { path, c }
     }
 
-    fn open(&self, name: &str, flags: OFlag) -> Result<File, Fault> {
+    fn open(&self, name: impl AsRef<OsStr>, flags: OFlag) -> Result<File, Fault> {
         let name = self.name(name);
-        match self.kernel.open(&name.c, flags, OWNER_ONLY) {
+        match self.kernel.open(&name.c, flags | OFlag::O_CLOEXEC, OWNER_ONLY) {
             Ok(descriptor) => Ok(File { name, descriptor }),
             Err(errno) => Err(name.fault(Call::Openat)(errno)),
         }
     }
 
-    fn create(&self, name: &str) -> Result<File, Fault> {
+    fn create(&self, name: impl AsRef<OsStr>) -> Result<File, Fault> {
         self.open(name, OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL)
     }
 
     fn put(&self, file: &File, bytes: &[u8], offset: u64) -> Result<(), Fault> {
-        let written = self.kernel.pwrite(file.fd(), bytes, offset);
-        whole(written, bytes.len()).map_err(|errno| file.name.fault(Call::Pwrite64)(errno))
+        put(self.kernel, file, bytes, offset)
     }
 
-    fn sync(&self, file: &File, sync: Sync) -> Result<(), Fault> {
-        let (call, result) = match sync {
-            Sync::None => return Ok(()),
-            Sync::Fdatasync => (Call::Fdatasync, self.kernel.fdatasync(file.fd())),
-            Sync::Fsync => (Call::Fsync, self.kernel.fsync(file.fd())),
-            Sync::Range => {
-                let all = self.kernel.sync_file_range(file.fd(), 0, 0, RangeFlags::WriteAndWait);
-                (Call::SyncFileRange, all)
-            }
-            Sync::Syncfs => (Call::Syncfs, self.kernel.syncfs(file.fd())),
-        };
-        result.map_err(|errno| file.name.fault(call)(errno))
+    fn sync(&self, file: &File, how: Sync) -> Result<(), Fault> {
+        sync(self.kernel, file, how)
     }
 
     fn close(&self, file: File) -> Result<(), Fault> {
@@ -333,79 +400,33 @@ impl<'a, K: Kernel> Bench<'a, K> {
     }
 }
 
+fn writer(number: usize) -> String {
+    format!("{WRITER}-{number}")
+}
+
+fn put(kernel: &impl Kernel, file: &File, bytes: &[u8], offset: u64) -> Result<(), Fault> {
+    let written = kernel.pwrite(file.fd(), bytes, offset);
+    whole(written, bytes.len()).map_err(|errno| file.name.fault(Call::Pwrite64)(errno))
+}
+
+fn sync(kernel: &impl Kernel, file: &File, how: Sync) -> Result<(), Fault> {
+    let (call, result) = match how {
+        Sync::None => return Ok(()),
+        Sync::Fdatasync => (Call::Fdatasync, kernel.fdatasync(file.fd())),
+        Sync::Fsync => (Call::Fsync, kernel.fsync(file.fd())),
+        Sync::Range => {
+            let all = kernel.sync_file_range(file.fd(), 0, 0, RangeFlags::WriteAndWait);
+            (Call::SyncFileRange, all)
+        }
+        Sync::Syncfs => (Call::Syncfs, kernel.syncfs(file.fd())),
+    };
+    result.map_err(|errno| file.name.fault(call)(errno))
+}
+
 /// A short write sets no error number; PostgreSQL reports it as a full disk, and so do we.
 fn whole(written: Result<usize, Errno>, length: usize) -> Result<(), Errno> {
     if written? == length { Ok(()) } else { Err(Errno::ENOSPC) }
 }
 
 #[cfg(test)]
-mod tests {
-    use rand::SeedableRng;
-    use rand_chacha::ChaCha8Rng;
-
-    use super::*;
-    use crate::probe::cases::CASES;
-    use crate::sys::failing::{Effect, Failing, Planned};
-    use crate::sys::real::Real;
-    use crate::sys::tallied::Tallied;
-
-    fn seeded() -> ChaCha8Rng {
-        ChaCha8Rng::seed_from_u64(42)
-    }
-
-    /// One operation of every case: what is called, and that nothing but the test file is left.
-    #[test]
-    fn an_operation_makes_the_calls_its_case_names() {
-        let directory = tempfile::tempdir_in("/var/tmp").expect("a directory");
-        let kernel = Tallied::new(Real);
-        let bench = Bench::new(&kernel, directory.path(), &mut seeded()).expect("a bench");
-        for case in CASES {
-            kernel.take();
-            let slice = match bench.slice(case, 0) {
-                Ok(slice) => slice,
-                Err(fault) => panic!("{} {}: {fault}", case.block, case.method),
-            };
-            let tally = kernel.take();
-            let expected = match case.work {
-                Work::Writes { count, sync, at, .. } => {
-                    assert_eq!(tally.count(Call::Pwrite64), count as u64, "{case:?}");
-                    let prepared = u64::from(at == At::Allocated);
-                    assert_eq!(
-                        tally.count(Call::Fsync),
-                        u64::from(sync == Sync::Fsync) + prepared,
-                        "{case:?}"
-                    );
-                    assert_eq!(tally.count(Call::Fdatasync), u64::from(sync == Sync::Fdatasync), "{case:?}");
-                    assert_eq!(tally.count(Call::Syncfs), u64::from(sync == Sync::Syncfs), "{case:?}");
-                    assert_eq!(tally.count(Call::SyncFileRange), u64::from(sync == Sync::Range), "{case:?}");
-                    1
-                }
-                Work::Writers(writers) => {
-                    assert_eq!(tally.count(Call::Fdatasync), slice.operations, "{case:?}");
-                    assert!(slice.operations >= writers as u64, "{case:?}");
-                    slice.operations
-                }
-                Work::CreateName => {
-                    assert_eq!(tally.count(Call::Fsync), 2, "{case:?}");
-                    1
-                }
-                _ => 1,
-            };
-            assert_eq!(slice.operations, expected, "{case:?}");
-            assert_eq!(slice.latency_ns.len(), expected, "{case:?}");
-            let left: Vec<_> = std::fs::read_dir(directory.path()).expect("the directory").collect();
-            assert_eq!(left.len(), 1, "{case:?} leaves its files");
-        }
-    }
-
-    #[test]
-    fn a_failing_sync_ends_the_slice_with_call_path_and_error() {
-        let directory = tempfile::tempdir_in("/var/tmp").expect("a directory");
-        let kernel = Failing::new(Real, [Planned::nth(Call::Fdatasync, 3, Effect::Errno(Errno::EIO))]);
-        let bench = Bench::new(&kernel, directory.path(), &mut seeded()).expect("a bench");
-        let case = crate::probe::cases::find("one8", "fdatasync").expect("a case");
-        let fault = bench.slice(case, 1_000_000_000).expect_err("the third fdatasync fails");
-        assert_eq!((fault.call, fault.errno), (Call::Fdatasync, Errno::EIO));
-        assert!(fault.path.ends_with("test"));
-    }
-}
+mod tests;

@@ -8,6 +8,9 @@ use nix::fcntl::OFlag;
 /// 8 kB, a PostgreSQL block.
 pub const BLOCK_BYTES: usize = 8192;
 
+/// Threads of the case with the most writers.
+pub const MOST_WRITERS: usize = 16;
+
 /// What one operation of a case is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
@@ -97,6 +100,9 @@ const fn one(at: At, size_bytes: usize) -> Work {
     Work::Writes { open: PLAIN, count: 1, size_bytes, at, sync: Sync::Fdatasync }
 }
 
+/// The blocks of pg_test_fsync.
+pub const PG_BLOCKS: [&str; 5] = ["one8", "two8", "sizes", "fd", "nosync"];
+
 /// Every line, in the order of the report.
 pub const CASES: &[Case] = &[
     case("one8", "open_datasync", "open_datasync", same(DSYNC_DIRECT, 1, BLOCK_BYTES, Sync::None)),
@@ -118,9 +124,9 @@ pub const CASES: &[Case] = &[
     // What the server does: O_DSYNC and O_SYNC without O_DIRECT (always from 16 on, before that unless wal_level=minimal).
     case("server", "open_datasync", "open_datasync, buffered", same(DSYNC, 1, BLOCK_BYTES, Sync::None)),
     case("server", "open_sync", "open_sync, buffered", same(SYNC, 1, BLOCK_BYTES, Sync::None)),
-    case("wal", "append", "fdatasync, file grows", one(At::Append, BLOCK_BYTES)),
-    case("wal", "written", "fdatasync, written ahead (WAL)", one(At::Moving, BLOCK_BYTES)),
-    case("wal", "allocated", "fdatasync, fallocated", one(At::Allocated, BLOCK_BYTES)),
+    case("wal", "append", "file grows", one(At::Append, BLOCK_BYTES)),
+    case("wal", "written", "written before (as WAL)", one(At::Moving, BLOCK_BYTES)),
+    case("wal", "allocated", "fallocated", one(At::Allocated, BLOCK_BYTES)),
     case("same-place", "160B", "160 bytes", one(At::SamePlace, 160)),
     case("same-place", "1kB", "1 kB", one(At::SamePlace, 1024)),
     case("same-place", "4kB", "4 kB", one(At::SamePlace, 4096)),
@@ -130,16 +136,16 @@ pub const CASES: &[Case] = &[
     case("moving", "4kB", "4 kB", one(At::Moving, 4096)),
     case("moving", "16kB", "16 kB", one(At::Moving, 16384)),
     case("moving", "64kB", "64 kB", one(At::Moving, 65536)),
-    case("names", "create", "create, fsync file and directory", Work::CreateName),
+    case("names", "create", "create, fsync it and dir", Work::CreateName),
     case("names", "rename", "rename, fsync directory", Work::RenameName),
     case("others", "clean_fsync", "fsync of a clean file", Work::CleanFsync),
-    case("others", "sync_file_range", "sync_file_range (no flush)", same(PLAIN, 1, BLOCK_BYTES, Sync::Range)),
+    case("others", "sync_file_range", "sync_file_range", same(PLAIN, 1, BLOCK_BYTES, Sync::Range)),
     case("others", "syncfs", "syncfs", same(PLAIN, 1, BLOCK_BYTES, Sync::Syncfs)),
     case("writers", "1", "1 writer", Work::Writers(1)),
     case("writers", "2", "2 writers", Work::Writers(2)),
     case("writers", "4", "4 writers", Work::Writers(4)),
     case("writers", "8", "8 writers", Work::Writers(8)),
-    case("writers", "16", "16 writers", Work::Writers(16)),
+    case("writers", "16", "16 writers", Work::Writers(MOST_WRITERS)),
 ];
 
 /// The line of a block and method.

@@ -6,6 +6,7 @@
 mod compare;
 mod figures;
 mod judge;
+mod keys;
 mod layout;
 mod lines;
 mod number;

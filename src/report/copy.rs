@@ -1,9 +1,10 @@
 //! A copy run for the terminal: what was copied and where, the table, the finding, notes, what is needed to repeat it.
 
 use super::finding;
-use super::layout::{Align, Row, Table, paragraph, together, warning};
+use super::layout::{Align, Row, Table, paragraph, together};
+use super::notes;
 use super::units::{self, Scale};
-use crate::results::{Arm, Comparison, Document, Place, Sample, Severity, Stack};
+use crate::results::{Arm, Comparison, Document, Place, Sample, Stack};
 use crate::stats::Verdict;
 
 /// The label whose values are the rows.
@@ -50,12 +51,7 @@ pub fn results(document: &Document) -> String {
         text += &paragraph(finding, 0);
     }
     for note in &document.notes {
-        let words = note.text.replace(" %", &together(" %"));
-        text += &match note.severity {
-            Severity::Info => paragraph(&format!("note: {words}"), 2),
-            Severity::Warning => warning(&format!("WARNING: {words}")),
-            Severity::Error => warning(&format!("ERROR: {words}")),
-        };
+        text += &notes::line(note);
     }
     text + &closing(document)
 }

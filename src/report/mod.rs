@@ -1,17 +1,26 @@
 //! Floor 5: a document rendered; it never measures, and it reads nothing but the document. Text for the terminal is at
 //! most 79 columns wide, so that it survives a mail; colour marks what the words already say and may be stripped.
 
+mod compare;
 mod copy;
 mod drive;
 mod finding;
 mod layout;
+mod notes;
+mod pg_layout;
+mod probe;
+mod published;
+mod rates;
+mod stack_words;
 mod units;
 
-pub use copy::{closing, header, results};
+pub use compare::pairs;
+pub use copy::closing;
 pub use drive::drive;
+pub use pg_layout::pg_test_fsync;
 pub use units::{duration, size};
 
-use crate::results::Document;
+use crate::results::{Document, Kind};
 
 /// Columns a terminal report keeps to.
 pub const WIDTH: usize = 79;
@@ -26,7 +35,25 @@ pub fn hanging(head: &str, text: &str) -> String {
     layout::hanging(head, text)
 }
 
-/// The whole report of a copy run, as it is read back from a results file.
+/// What of a run is known before it: what is done, and where.
+pub fn header(document: &Document) -> String {
+    match document.kind {
+        Kind::Probe => probe::header(document),
+        Kind::Published => String::new(),
+        _ => copy::header(document),
+    }
+}
+
+/// What a run has found.
+pub fn results(document: &Document) -> String {
+    match document.kind {
+        Kind::Probe => probe::results(document),
+        Kind::Published => published::results(document),
+        _ => copy::results(document),
+    }
+}
+
+/// The whole report of a run, as it is read back from a results file.
 pub fn terminal(document: &Document) -> String {
     format!("{}\n{}", header(document), results(document))
 }

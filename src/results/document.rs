@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Labels, Note, Promise, Sample, Stack};
+use super::{Baseline, Labels, Note, PerOperation, Promise, PublishedSet, Sample, Stack, SyncVerdict};
 use crate::stats::{Percentiles, Summary, Verdict};
 
 /// The schema that this program writes.
@@ -43,8 +43,46 @@ pub struct Document {
     pub arms: Vec<Arm>,
     /// Each further value of a label against the first.
     pub comparisons: Vec<Comparison>,
+    /// What others did to the disks before the first trial, while this run was still.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<Baseline>,
+    /// What a probe proves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<SyncVerdict>,
+    /// The runs of pg_test_fsync that were read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sets: Vec<PublishedSet>,
     /// What a reader must know.
     pub notes: Vec<Note>,
+}
+
+impl Document {
+    /// Nothing known yet but what is run.
+    pub fn new(kind: Kind) -> Self {
+        Self {
+            schema: SCHEMA.to_owned(),
+            kind,
+            tool: Tool {
+                name: env!("CARGO_PKG_NAME").to_owned(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+            },
+            started_at: String::new(),
+            argv: Vec::new(),
+            seed: 0,
+            complete: false,
+            simulated: false,
+            host: Host::default(),
+            plan: None,
+            places: Vec::new(),
+            input: None,
+            arms: Vec::new(),
+            comparisons: Vec::new(),
+            baseline: None,
+            verdict: None,
+            sets: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
 }
 
 /// What was run; the command's name.
@@ -132,6 +170,9 @@ pub struct Input {
 pub struct Arm {
     /// The labels that differ between arms, joined by ` / `.
     pub name: String,
+    /// The words for its line in a table, where its name is a key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
     /// All labels.
     pub labels: Labels,
     /// What a finished policy claims here.
@@ -147,6 +188,9 @@ pub struct Arm {
     pub samples: Vec<Sample>,
     /// Over the trials that are not ignored; null without any.
     pub summary: Option<Summary>,
+    /// What the disk did for one operation, over the trials that are not ignored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<PerOperation>,
     /// Latency of each kind of sync over all trials that are not ignored.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub latency: BTreeMap<String, Percentiles>,

@@ -4,6 +4,7 @@
 pub mod document;
 pub mod labels;
 pub mod note;
+pub mod probe;
 pub mod promise;
 pub mod sample;
 pub mod stack;
@@ -12,6 +13,7 @@ pub mod text;
 pub use document::{Arm, Comparison, Document, Failed, Host, Input, Kind, Place, Planned, Refused, Tool};
 pub use labels::Labels;
 pub use note::{Note, NoteCode, Severity};
+pub use probe::{Baseline, Pair, PairLine, PerOperation, PublishedRow, PublishedSet, SyncVerdict};
 pub use promise::Promise;
 pub use sample::{DeviceCounters, Phases, Sample};
 pub use stack::{CacheView, Disk, Layer, Stack};

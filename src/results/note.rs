@@ -72,6 +72,8 @@ pub enum NoteCode {
     DiscardedSample,
     /// Samples far from the median, kept and flagged.
     Outliers,
+    /// A line of a published output could not be read.
+    UnreadLine,
     /// What was measured happened on a simulated drive.
     Simulated,
     /// What a killed run left behind was found.

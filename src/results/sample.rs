@@ -41,6 +41,9 @@ pub struct Sample {
     pub ignored: bool,
     /// From before the mkdir of the destination to the return of the last sync, in nanoseconds.
     pub elapsed_ns: u64,
+    /// Operations finished in that time, where a sample is a slice of many; a sample is one operation otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operations: Option<u64>,
     /// Exclusive parts of `elapsed_ns`.
     #[serde(default, skip_serializing_if = "Phases::is_empty")]
     pub phases: Phases,
@@ -56,4 +59,11 @@ pub struct Sample {
     /// What the disk did; absent where no whole disk is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceCounters>,
+}
+
+impl Sample {
+    /// What one operation took on the average, in nanoseconds, rounded down: what samples are compared by.
+    pub fn operation_ns(&self) -> u64 {
+        self.elapsed_ns / self.operations.unwrap_or(1).max(1)
+    }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::order::{self, Number};
 
 /// Durations of one arm, in nanoseconds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Samples summarised.
     pub n: usize,
@@ -19,6 +19,9 @@ pub struct Summary {
     pub mad_ns: u64,
     /// Two samples that enclose the true median in at least 95 of 100 runs; absent below six samples.
     pub median_ci95_ns: Option<[u64; 2]>,
+    /// Operations over time, of all samples together; absent where a sample is one operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ops_per_sec: Option<f64>,
 }
 
 /// The same of anything measured in floating point: operations or transactions a second.
@@ -41,7 +44,15 @@ pub struct RateSummary {
 /// Summarises durations in nanoseconds; `None` where there are none.
 pub fn summary(elapsed_ns: &[u64]) -> Option<Summary> {
     let Described { n, median, min, max, mad, median_ci95 } = describe(elapsed_ns)?;
-    Some(Summary { n, median_ns: median, min_ns: min, max_ns: max, mad_ns: mad, median_ci95_ns: median_ci95 })
+    Some(Summary {
+        n,
+        median_ns: median,
+        min_ns: min,
+        max_ns: max,
+        mad_ns: mad,
+        median_ci95_ns: median_ci95,
+        ops_per_sec: None,
+    })
 }
 
 /// Summarises rates; `None` where there are none, or one is not a finite number.
@@ -112,6 +123,7 @@ mod tests {
             max_ns: 100,
             mad_ns: 20,
             median_ci95_ns: Some([10, 100]),
+            ops_per_sec: None,
         };
         assert_eq!(of_seven, Some(by_hand));
     }

@@ -30,7 +30,7 @@ impl Version {
     }
 
     /// Reads `9.3.25`, `13.4`, `17`.
-    fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let mut parts = text[..end].split('.');
         let major: u16 = parts.next()?.parse().ok()?;

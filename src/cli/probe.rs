@@ -1,0 +1,199 @@
+//! `fsynclab probe`: how fast and how honest a sync is here; `--published` judges somebody's pg_test_fsync output.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anstream::ColorChoice;
+
+use super::paper::Paper;
+use super::problem::{Problem, Status};
+use super::screen::Screen;
+use super::{clean, grammar, published, redact};
+use crate::lab::probe_run::{ProbeRequest, ProbeRun, ProbeRunError, Time};
+use crate::lab::{Order, Plan};
+use crate::place::PlaceError;
+use crate::probe::cases::{CASES, Case, PG_BLOCKS};
+use crate::probe::published::Medium;
+use crate::probe::verdict::Code;
+use crate::report;
+use crate::results::Document;
+use crate::sys::journal::{self, Journal};
+use crate::sys::random::fresh_seed;
+use crate::sys::real::Real;
+use crate::sys::signals::Signals;
+use crate::sys::watch::{Event, Phase, Stop, Watch};
+
+/// A run that takes longer than this many times what was asked for ends early: a disk slower than its slices.
+const LONGEST: u32 = 3;
+/// Seconds a line with `--pg`, as pg_test_fsync takes them.
+const PG_SECONDS: u32 = 1;
+
+/// How fast and how honest a sync is: all that pg_test_fsync measures and more
+///
+/// All work is done in a directory of its own, which is removed; an existing file is never touched. Exit status 4 where
+/// syncs are answered from memory or do not reach the device.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The directory to work in
+    #[arg(value_name = "PATH", default_value = ".")]
+    path: PathBuf,
+    /// Seconds for each line, as pg_test_fsync takes them
+    #[arg(short = 's', long, value_name = "N", conflicts_with = "time", value_parser = clap::value_parser!(u32).range(1..))]
+    secs_per_test: Option<u32>,
+    /// How long all of it takes
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = grammar::duration)]
+    time: Duration,
+    /// Only these groups of lines: one8, two8, sizes, fd, nosync (pg_test_fsync's), server, wal, …
+    #[arg(long, value_name = "BLOCK", value_delimiter = ',', value_parser = block)]
+    only: Vec<&'static str>,
+    /// Print pg_test_fsync's lines in its very layout, one second each unless -s says otherwise
+    #[arg(long)]
+    pg: bool,
+    /// Slices of each line
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// The order of slices follows from it [default: a new one, printed]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Write the results to FILE, replaced after every round; - is standard output, and nothing else goes there
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Run syncfs too where a running cluster shares the file system
+    #[arg(long)]
+    beside_server: bool,
+    /// Measure nothing: read and judge pg_test_fsync output of 9.1 to 19; - is standard input
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["path", "pg", "secs_per_test", "only"])]
+    published: Vec<PathBuf>,
+    /// What the published output was measured on: flash, rotating, or a rate as 7200rpm
+    #[arg(long, value_name = "MEDIUM", requires = "published", value_parser = published::medium)]
+    medium: Option<Medium>,
+}
+
+/// Measures and judges, or reads and judges.
+pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<ExitCode> {
+    if !args.published.is_empty() {
+        let medium = args.medium.unwrap_or(Medium::Unknown);
+        return published::run(&args.published, medium, args.json.as_deref(), color);
+    }
+    let screen = Screen::new(Signals::install()?, verbose);
+    let run = ProbeRun::survey(request(args)).map_err(|error| place_problem(&error))?;
+    let paper = Paper::new(args.json.as_deref(), color)?;
+    let state = journal::state_directory()?;
+    super::copy::offer_cleaning(&state, &screen);
+    let journal = Journal::create(&state)?;
+    let measured = measure(args, &run, &journal, &screen, &paper);
+    screen.event(Event::Phase(Phase::Undoing));
+    let undone = clean::undo_own(journal);
+    screen.finish();
+    let document = measured?;
+    let status = status(&document, screen.stop());
+    if args.pg {
+        let layout = report::pg_test_fsync(&document, args.secs_per_test.unwrap_or(PG_SECONDS));
+        paper.finish_as(&document, &layout)?;
+    } else {
+        paper.finish(&document)?;
+    }
+    undone?;
+    Ok(status)
+}
+
+fn request(args: &Args) -> ProbeRequest {
+    let cases: Vec<&'static Case> = CASES
+        .iter()
+        .filter(|case| !args.pg || PG_BLOCKS.contains(&case.block))
+        .filter(|case| args.only.is_empty() || args.only.contains(&case.block))
+        .collect();
+    let each = args.secs_per_test.or(args.pg.then_some(PG_SECONDS));
+    let time = each
+        .map_or(Time::Whole(args.time), |seconds| Time::EachCase(Duration::from_secs(u64::from(seconds))));
+    let limit = time.whole(cases.len()).saturating_mul(LONGEST);
+    ProbeRequest {
+        directory: args.path.clone(),
+        cases,
+        plan: Plan {
+            rounds: args.rounds,
+            warmup: 1,
+            order: Order::Shuffled,
+            seed: args.seed.unwrap_or_else(fresh_seed),
+            time_limit: Some(limit),
+        },
+        time,
+        beside_server: args.beside_server,
+        argv: redact::arguments(std::env::args_os()),
+    }
+}
+
+fn block(text: &str) -> Result<&'static str, String> {
+    let mut blocks: Vec<&'static str> = CASES.iter().map(|case| case.block).collect();
+    blocks.dedup();
+    let found = blocks.iter().find(|block| **block == text);
+    found.copied().ok_or_else(|| format!("one of {}", blocks.join(", ")))
+}
+
+/// Says what will be done, then does it.
+fn measure(
+    args: &Args,
+    run: &ProbeRun,
+    journal: &Journal,
+    screen: &Screen,
+    paper: &Paper,
+) -> anyhow::Result<Document> {
+    if !args.pg {
+        paper.head(run.head())?;
+    }
+    let entered = run.enter(journal).map_err(|error| place_problem(&error))?;
+    if let Some(temporary) = paper.temporary() {
+        journal.push(&temporary)?;
+    }
+    let document = entered.conduct(&Real, &ByRound(screen), &mut |document| {
+        screen.event(Event::Phase(Phase::WritingResults));
+        paper.keep(document)
+    });
+    document.map_err(|error| match (error, screen.stop()) {
+        (ProbeRunError::Place(error), _) => place_problem(&error).into(),
+        (ProbeRunError::Stopped, Some(Stop::Signal(signal))) => Problem::stopped(signal).into(),
+        (error, _) => Problem::failed(error.to_string()).into(),
+    })
+}
+
+/// Forty slices a round are too many to tell each.
+struct ByRound<'a>(&'a Screen);
+
+impl Watch for ByRound<'_> {
+    fn event(&self, event: Event<'_>) {
+        if !matches!(event, Event::TrialDone { .. }) {
+            self.0.event(event);
+        }
+    }
+
+    fn stop(&self) -> Option<Stop> {
+        self.0.stop()
+    }
+}
+
+fn place_problem(error: &PlaceError) -> Problem {
+    let problem = if error.is_refusal() {
+        Problem::refused(error.to_string())
+    } else {
+        Problem::failed(error.to_string())
+    };
+    problem.hint(error.hint("fsynclab probe"))
+}
+
+fn status(document: &Document, stop: Option<Stop>) -> ExitCode {
+    let arms = &document.arms;
+    let code = document.verdict.as_ref().map(|verdict| verdict.code.as_str());
+    match stop {
+        Some(Stop::Signal(signal)) if !document.complete => Status::Signal(signal).into(),
+        _ if arms.iter().any(|arm| arm.failed.is_some()) => Status::Failed.into(),
+        _ if arms.iter().all(|arm| arm.refused.is_some()) => Status::Refused.into(),
+        _ => code.map_or(ExitCode::SUCCESS, exit_of),
+    }
+}
+
+/// 4 where the answer is no.
+pub fn exit_of(code: &str) -> ExitCode {
+    let no = [Code::NotAsked, Code::AnsweredFromMemory].iter().any(|no| no.name() == code);
+    if no { Status::No.into() } else { ExitCode::SUCCESS }
+}

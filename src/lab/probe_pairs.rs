@@ -1,0 +1,154 @@
+//! Probes and published sets side by side, every two of them: like with like only.
+
+use crate::probe::cases::{CASES, PG_BLOCKS};
+use crate::probe::published::{
+    Block, DirectIo, Finding, Method, Origin, Platform, Row, Set, Versions, compare,
+};
+use crate::results::{Arm, Document, Kind, Pair, PairLine, PublishedSet};
+
+/// One side of a comparison.
+#[derive(Clone, Debug)]
+pub struct Side {
+    set: Set,
+    arms: Vec<Arm>,
+}
+
+impl Side {
+    /// A set that was read from a text.
+    pub fn of_set(set: Set) -> Self {
+        Self { set, arms: Vec::new() }
+    }
+
+    /// What a results file holds that can be compared here; none where it is of another kind.
+    pub fn of_document(name: &str, document: Document) -> Option<Vec<Self>> {
+        match document.kind {
+            Kind::Probe => Some(vec![Self { set: of_probe(name, &document), arms: document.arms }]),
+            Kind::Published => Some(document.sets.iter().map(of_published).map(Self::of_set).collect()),
+            Kind::Copy | Kind::Drive => None,
+        }
+    }
+
+    fn arm(&self, block: &str, method: &str) -> Option<&Arm> {
+        let of =
+            |arm: &&Arm| arm.labels.get("block") == Some(block) && arm.labels.get("method") == Some(method);
+        self.arms.iter().find(of)
+    }
+}
+
+/// Every two sides, in order.
+pub fn pairs(sides: &[Side]) -> Vec<Pair> {
+    let mut pairs = Vec::new();
+    for (at, a) in sides.iter().enumerate() {
+        pairs.extend(sides[at + 1..].iter().map(|b| pair(a, b)));
+    }
+    pairs
+}
+
+fn pair(a: &Side, b: &Side) -> Pair {
+    let mut rates: Vec<((String, String), [f64; 2])> = Vec::new();
+    let mut findings = Vec::new();
+    for difference in compare(&[a.set.clone(), b.set.clone()]) {
+        match difference.finding {
+            Finding::Alike { line: (block, method), a: of_a, b: of_b } => {
+                rates.push(((block.key().to_owned(), method.to_string()), [of_a, of_b]));
+            }
+            Finding::Flushing { a: (method, of_a), b: (same, of_b) } if method == same => {
+                rates.push(((Block::One8.key().to_owned(), method.name().to_owned()), [of_a, of_b]));
+            }
+            _ => findings.push(difference.to_string()),
+        }
+    }
+    rates.extend(ours_alone(a, b));
+    let place = |keys: &(String, String)| {
+        CASES.iter().position(|case| (case.block, case.method) == (keys.0.as_str(), keys.1.as_str()))
+    };
+    rates.sort_by_key(|(keys, _)| place(keys).unwrap_or(CASES.len()));
+    Pair {
+        names: [a.set.source.clone(), b.set.source.clone()],
+        lines: rates.into_iter().map(|(keys, rates)| line(a, b, (&keys.0, &keys.1), rates)).collect(),
+        findings,
+    }
+}
+
+/// The lines that only this program measures.
+fn ours_alone(a: &Side, b: &Side) -> Vec<((String, String), [f64; 2])> {
+    let both = |arm: &Arm| {
+        let (block, method) = keys(arm);
+        let rates = [ops_per_sec(arm)?, ops_per_sec(b.arm(block, method)?)?];
+        (!PG_BLOCKS.contains(&block)).then(|| ((block.to_owned(), method.to_owned()), rates))
+    };
+    a.arms.iter().filter_map(both).collect()
+}
+
+fn line(a: &Side, b: &Side, (block, method): (&str, &str), ops_per_sec: [f64; 2]) -> PairLine {
+    let arms = [a.arm(block, method), b.arm(block, method)];
+    PairLine {
+        title: format!("{block} {method}"),
+        ops_per_sec,
+        flushes_per_op: arms.map(|arm| Some(arm?.device?.flushes_per_op)),
+        differs: differs(arms, ops_per_sec),
+    }
+}
+
+/// Where both have slices: whether the intervals of their medians lie apart. Else 5 % decide, as for published figures.
+fn differs(arms: [Option<&Arm>; 2], [a, b]: [f64; 2]) -> bool {
+    let interval = |arm: Option<&Arm>| arm?.summary.as_ref()?.median_ci95_ns;
+    match (interval(arms[0]), interval(arms[1])) {
+        (Some([low_a, high_a]), Some([low_b, high_b])) => high_a < low_b || high_b < low_a,
+        _ => (a / b).max(b / a) > crate::probe::verdict::ALIKE,
+    }
+}
+
+fn keys(arm: &Arm) -> (&str, &str) {
+    (arm.labels.get("block").unwrap_or_default(), arm.labels.get("method").unwrap_or_default())
+}
+
+fn ops_per_sec(arm: &Arm) -> Option<f64> {
+    arm.summary.as_ref()?.ops_per_sec
+}
+
+fn of_probe(name: &str, document: &Document) -> Set {
+    let row = |arm: &Arm| {
+        let (block, method) = keys(arm);
+        Some(Row {
+            block: Block::from_key(block)?,
+            method: Method::from_key(method)?,
+            ops_per_sec: ops_per_sec(arm),
+            usecs_per_op: None,
+            direct_io_refused: arm.refused.is_some(),
+        })
+    };
+    Set {
+        source: name.to_owned(),
+        lines: (0, 0),
+        origin: Origin::of_probe(),
+        rows: document.arms.iter().filter_map(row).collect(),
+        complete: document.complete,
+    }
+}
+
+fn of_published(set: &PublishedSet) -> Set {
+    let rows = set.rows.iter().filter_map(|row| {
+        Some(Row {
+            block: Block::from_key(&row.block)?,
+            method: Method::from_key(&row.method)?,
+            ops_per_sec: row.ops_per_sec,
+            usecs_per_op: row.usecs_per_op,
+            direct_io_refused: false,
+        })
+    });
+    let direct_io = set.direct_io.map(|used| if used { DirectIo::Requested } else { DirectIo::Unsupported });
+    Set {
+        source: set.source.clone(),
+        lines: (set.lines[0], set.lines[1]),
+        origin: Origin {
+            versions: Versions::from_text(&set.versions).unwrap_or(Versions::ANY),
+            platform: Platform::from_key(set.platform.as_deref()),
+            direct_io,
+            write_kb: set.write_kb,
+            ..Origin::of_probe()
+        },
+        rows: rows.collect(),
+        complete: set.complete,
+    }
+}

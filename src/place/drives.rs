@@ -1,0 +1,11 @@
+//! Asking the drives under a place.
+
+use super::Place;
+use crate::storage::{self, Commands};
+
+impl Place {
+    /// Asks every disk for its own view of its write cache: by ioctl, where this process may.
+    pub fn ask_drives(&mut self, commands: &impl Commands) {
+        storage::ask_drives(&mut self.stack, commands);
+    }
+}

@@ -1,0 +1,202 @@
+//! A probe for the terminal: what lies under the place, the table, the verdict in words, what to do next.
+
+use super::WIDTH;
+use super::layout::{hanging, paragraph, together, warning, width};
+use super::notes;
+use super::stack_words::{cache_line, storage_line};
+use super::{rates, units};
+use crate::results::{Arm, Document, Host, NoteCode, Severity, SyncVerdict};
+
+/// The label that groups comparable lines, and what its group is called, in the order of the table.
+const BLOCKS: [(&str, &str); 12] = [
+    ("one8", "one 8 kB write, then"),
+    ("two8", "two 8 kB writes, then"),
+    ("sizes", "16 kB, in writes of"),
+    ("fd", "by another descriptor"),
+    ("nosync", "no sync"),
+    ("server", "as a server opens WAL"),
+    ("wal", "8 kB, then fdatasync"),
+    ("same-place", "fdatasync at one place"),
+    ("moving", "fdatasync, moving on"),
+    ("names", "names"),
+    ("others", "other calls"),
+    ("writers", "8 kB + fdatasync each"),
+];
+
+/// Columns of the line's words.
+const TITLE: usize = 27;
+
+/// What of a probe is known before it runs.
+pub fn header(document: &Document) -> String {
+    let simulated = if document.simulated { "SIMULATED: " } else { "" };
+    document.places.iter().fold(String::new(), |text, place| {
+        let storage = format!("{simulated}{}", storage_line(&place.stack));
+        text + &paragraph(&storage, 2) + &paragraph(&cache_line(&place.stack), 2)
+    })
+}
+
+/// The table, the verdict, notes, what to do next, what is needed to repeat it.
+pub fn results(document: &Document) -> String {
+    let mut text = format!("{}\n", table(document));
+    if let Some(verdict) = &document.verdict {
+        text += &verdict_words(verdict);
+    }
+    text += &others_line(document).map_or_else(String::new, |line| paragraph(&line, 2));
+    text += &remarks(document);
+    if let Some(next) = document.verdict.as_ref().and_then(|verdict| next(verdict, document)) {
+        text += &paragraph(&format!("next: {next}"), 6);
+    }
+    text + &closing(document)
+}
+
+/// The verdict, its reasons, the method.
+pub(super) fn verdict_words(verdict: &SyncVerdict) -> String {
+    let words = verdict.code.replace('-', " ").to_uppercase();
+    let said = format!("{words}: {}.", verdict.reasons.join("; "));
+    let told = match verdict.code.as_str() {
+        "not-asked" | "answered-from-memory" => warning(&said),
+        _ => paragraph(&said, 0),
+    };
+    told + &paragraph(&format!("wal_sync_method here: {}.", verdict.advice), 0)
+}
+
+fn others_line(document: &Document) -> Option<String> {
+    let baseline = document.baseline.as_ref()?;
+    let quiet = baseline.busy_ns == 0 && baseline.device.flushes == 0;
+    let busy = baseline.busy_percent();
+    Some(if quiet {
+        "Nobody else wrote there before the first slice.".to_owned()
+    } else {
+        format!("Others kept the disk {busy:.0} % busy before the first slice.")
+    })
+}
+
+fn table(document: &Document) -> String {
+    let mut text = String::new();
+    let known = BLOCKS.iter().map(|(block, heading)| ((*block).to_owned(), (*heading).to_owned()));
+    let block_of = |arm: &Arm| arm.labels.get("block").unwrap_or_default().to_owned();
+    let others = document.arms.iter().map(|arm| (block_of(arm), block_of(arm)));
+    let mut shown: Vec<String> = Vec::new();
+    for (block, heading) in known.chain(others) {
+        let lines: Vec<&Arm> = document.arms.iter().filter(|arm| block_of(arm) == block).collect();
+        if lines.is_empty() || shown.contains(&block) {
+            continue;
+        }
+        text += &if shown.is_empty() { columns(&heading) } else { heading + "\n" };
+        text += &lines.into_iter().map(line).collect::<String>();
+        shown.push(block);
+    }
+    text
+}
+
+fn columns(heading: &str) -> String {
+    let columns = ["mean", "p50", "p99", "max"].map(|column| format!("{column:>7}")).concat();
+    format!("{heading:<TITLE$}{:>8}{:>7}{columns}{:>9}\n", "ops/s", "n", "flush/op")
+}
+
+fn line(arm: &Arm) -> String {
+    // pg_test_fsync pads the sizes of its labels.
+    let title = format!("  {}", arm.title.as_deref().unwrap_or(&arm.name).replace("*  ", "* "));
+    let title = format!("{title:<TITLE$} ");
+    if let Some(refused) = &arm.refused {
+        return hanging(&title, &format!("n/a: {}", refused.text));
+    }
+    if let Some(failed) = &arm.failed {
+        return hanging(&title, &format!("FAILED: {}", failed.text));
+    }
+    let Some(rate) = arm.summary.as_ref().and_then(|summary| summary.ops_per_sec) else {
+        return hanging(&title, "not measured");
+    };
+    let latency = arm.latency.get("operation");
+    let time = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), units::duration);
+    let times = [
+        mean_ns(arm),
+        latency.and_then(|latency| latency.p50_ns),
+        latency.and_then(|latency| latency.p99_ns),
+        latency.map(|latency| latency.max_ns),
+    ];
+    let times = times.map(|ns| format!("{:>7}", time(ns))).concat();
+    let flushes = arm.device.map_or_else(|| "-".to_owned(), |device| flushes(device.flushes_per_op));
+    let operations = latency.map_or(0, |latency| latency.n);
+    let rate = rates::rate(rate);
+    let figures = format!("{rate:>7}{operations:>7}{times}{flushes:>9}");
+    let mut text = format!("{title}{figures}\n");
+    if width(&text) > WIDTH + 1 {
+        text = format!("{}\n{figures:>WIDTH$}\n", title.trim_end());
+    }
+    text
+}
+
+fn mean_ns(arm: &Arm) -> Option<u64> {
+    let counted = arm.samples.iter().filter(|sample| !sample.ignored);
+    let (operations, elapsed_ns) = counted.fold((0_u64, 0_u64), |(operations, elapsed_ns), sample| {
+        (operations + sample.operations.unwrap_or(0), elapsed_ns + sample.elapsed_ns)
+    });
+    elapsed_ns.checked_div(operations)
+}
+
+/// None is told apart from few.
+fn flushes(per_op: f64) -> String {
+    if per_op == 0.0 { "0".to_owned() } else { format!("{per_op:.2}") }
+}
+
+/// Notes that neither the head nor the verdict has said; those about single lines counted only.
+fn remarks(document: &Document) -> String {
+    const SAID: [NoteCode; 7] = [
+        NoteCode::MemoryFileSystem,
+        NoteCode::BarriersOff,
+        NoteCode::OverlayVolatile,
+        NoteCode::PreloadShim,
+        NoteCode::WriteCacheUnknown,
+        NoteCode::VirtualDisk,
+        NoteCode::OtherWriters,
+    ];
+    const OF_LINES: [NoteCode; 3] = [NoteCode::Unstable, NoteCode::FirstRoundSlow, NoteCode::Outliers];
+    let unstable = document.notes.iter().filter(|note| note.code == NoteCode::Unstable).count();
+    let scattered = (unstable > 0).then(|| {
+        let lines = document.arms.iter().filter(|arm| arm.summary.is_some()).count();
+        let text = format!(
+            "{unstable} of {lines} lines scatter by 10 % or more from slice to slice; a longer --time steadies them"
+        );
+        paragraph(&format!("note: {text}"), 2)
+    });
+    let rest = document
+        .notes
+        .iter()
+        .filter(|note| !SAID.contains(&note.code) && !OF_LINES.contains(&note.code))
+        .filter(|note| note.severity >= Severity::Warning);
+    scattered.into_iter().chain(rest.map(notes::line)).collect()
+}
+
+fn next(verdict: &SyncVerdict, document: &Document) -> Option<String> {
+    let path = &document.places.first()?.path;
+    let command = |text: &str, why: &str| format!("{}   ({why})", together(text));
+    Some(match verdict.code.as_str() {
+        "not-asked" => {
+            command(&format!("fsynclab drive {path}"), "what lies under it, and who drops the flushes")
+        }
+        "answered-from-memory" => command(
+            &format!("fsynclab drive --write-cache off {path}"),
+            "switches the drive's cache; asks first",
+        ),
+        "honoured" | "not-needed" => {
+            command(&format!("fsynclab copy --into {path}"), "what that costs a CREATE DATABASE")
+        }
+        _ => command("fsynclab plug --help", "cut the power: the only proof"),
+    })
+}
+
+fn closing(document: &Document) -> String {
+    let Host { kernel, cpus, .. } = &document.host;
+    let rounds = document.plan.as_ref().map_or(0, |plan| plan.rounds);
+    let slices = document.arms.iter().flat_map(|arm| &arm.samples).filter(|sample| !sample.ignored);
+    let (n, sum_ns) = slices.fold((0_u64, 0), |(n, sum), slice| (n + 1, sum + slice.elapsed_ns));
+    let slice = units::duration(sum_ns / n.max(1));
+    let incomplete = if document.complete { "" } else { "INCOMPLETE: " };
+    let seed = document.seed;
+    let rounds = units::count(u64::from(rounds), "round");
+    paragraph(
+        &format!("{incomplete}slices of {slice} in {rounds}, seed {seed}, kernel {kernel}, {cpus} CPUs."),
+        0,
+    )
+}
