@@ -10,6 +10,7 @@ pub mod conduct;
 pub mod copy;
 mod copy_notes;
 pub mod copy_run;
+pub mod createdb;
 pub mod head;
 mod operations;
 pub mod plan;

@@ -1,6 +1,7 @@
 //! Floor 2: the vocabulary every other wing speaks (labels, samples, stacks, notes, the document) and its text form:
 //! bytes in and bytes out, no file. What each field means stands in `docs/RESULTS.md`.
 
+pub mod databases;
 pub mod document;
 pub mod labels;
 pub mod note;
@@ -11,6 +12,7 @@ pub mod sample;
 pub mod stack;
 pub mod text;
 
+pub use databases::{Databases, Server};
 pub use document::{Arm, Comparison, Document, Failed, Host, Input, Kind, Place, Planned, Refused, Tool};
 pub use labels::Labels;
 pub use note::{Note, NoteCode, Severity};
