@@ -1,6 +1,5 @@
 //! SIGKILL at twenty moments, aimed by counting calls: in every phase at least one. Afterwards `clean` finds all that is
 //! ours, and the results file is whole.
-#![expect(clippy::print_stdout, reason = "where each kill fell is the reader's")]
 
 mod common;
 #[path = "strace/moments.rs"]
