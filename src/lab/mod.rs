@@ -14,6 +14,7 @@ pub mod createdb;
 pub mod head;
 mod operations;
 pub mod plan;
+pub mod plug;
 pub mod probe;
 mod probe_facts;
 pub mod probe_pairs;

@@ -9,6 +9,7 @@ mod finding;
 mod layout;
 mod notes;
 mod pg_layout;
+mod plug;
 mod probe;
 mod published;
 mod rates;
@@ -43,6 +44,7 @@ pub fn header(document: &Document) -> String {
         Kind::Probe => probe::header(document),
         Kind::Published => String::new(),
         Kind::Createdb => createdb::header(document),
+        Kind::Plug => plug::header(document),
         _ => copy::header(document),
     }
 }
@@ -53,6 +55,7 @@ pub fn results(document: &Document) -> String {
         Kind::Probe => probe::results(document),
         Kind::Published => published::results(document),
         Kind::Createdb => createdb::results(document),
+        Kind::Plug => plug::results(document),
         _ => copy::results(document),
     }
 }
