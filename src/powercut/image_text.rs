@@ -44,8 +44,8 @@ fn parse(text: &str) -> Option<Image> {
     let (cut, list) = rest.split_once('-').map_or((rest, None), |(cut, list)| (cut, Some(list)));
     let mut missing = Vec::new();
     for run in list.into_iter().flat_map(|list| list.split(',')) {
-        let (first, last) = run.split_once("..").unwrap_or((run, run));
-        missing.extend(first.parse::<usize>().ok()?..=last.parse().ok()?);
+        let (from, upto) = run.split_once("..").unwrap_or((run, run));
+        missing.extend(from.parse::<usize>().ok()?..=upto.parse().ok()?);
     }
     missing.sort_unstable();
     Some(Image { cut: cut.parse().ok()?, missing, torn, random: false })
