@@ -16,6 +16,7 @@ mod answer;
 mod control;
 mod engine;
 mod file_system;
+mod lane;
 mod log;
 mod pool;
 mod store;
@@ -36,7 +37,7 @@ use self::engine::Engine;
 use self::file_system::DriveFile;
 use self::log::Log;
 use self::pool::Pool;
-use self::store::Store;
+use self::store::{LANES, Store};
 use super::model::{Model, Options};
 use super::writelog::Header;
 use crate::sys::clock::now_ns;
@@ -95,8 +96,9 @@ impl Server {
         self.line.answer(Status::default())?;
 
         let stores = [Some(Arc::clone(&store)), log_store].into_iter().flatten();
-        let drainers =
-            stores.map(|store| start("drain", move || store.drain())).collect::<io::Result<Vec<_>>>()?;
+        let lanes = stores.flat_map(|store| (0..LANES).map(move |lane| (Arc::clone(&store), lane)));
+        let drainers = lanes.map(|(store, lane)| start("drain", move || store.drain(lane)));
+        let drainers = drainers.collect::<io::Result<Vec<_>>>()?;
         let timed = Arc::clone(&engine);
         start("timer", move || {
             memory::wake_on_time();
