@@ -112,7 +112,7 @@ struct State {
     closing: bool,
 }
 
-/// A lane. One thread reads and writes; [`Lane::drain`] runs in another.
+/// A lane. One thread writes, any thread reads; [`Lane::drain`] runs in another.
 #[derive(Debug)]
 pub struct Lane {
     state: Mutex<State>,
@@ -138,6 +138,11 @@ impl Lane {
         drop(state);
         self.changed.notify_all();
         Ok(())
+    }
+
+    /// Reads what was written last, if one write that waits here covers it.
+    pub fn read_staged(&self, offset: u64, buffer: &mut [u8]) -> bool {
+        self.lock().filling.overlay(offset, buffer)
     }
 
     /// Reads what was written last, from here or from the file.

@@ -20,7 +20,7 @@ use super::lane::Lane;
 pub const LANES: usize = 4;
 const STRIPE_BYTES: u64 = 1 << 20;
 
-/// The contents of a simulated drive. One thread reads and writes; [`Store::drain`] runs in one more for each lane.
+/// The contents of a simulated drive. One thread writes, any thread reads; [`Store::drain`] runs in one more for each lane.
 #[derive(Debug)]
 pub struct Store {
     file: File,
@@ -49,6 +49,11 @@ impl Store {
             data = rest;
         }
         Ok(())
+    }
+
+    /// Fills `buffer` if all of it was written last in one write that is still here; whether that is so.
+    pub fn read_staged(&self, offset: u64, buffer: &mut [u8]) -> bool {
+        in_stripe(offset, buffer.len()) == buffer.len() && self.lane(offset).read_staged(offset, buffer)
     }
 
     /// Fills `buffer`, a whole number of blocks and aligned for direct I/O.
