@@ -19,7 +19,7 @@ use crate::stats::{self, Percentiles};
 use crate::sys::error::shown;
 use crate::sys::kernel::{Call, Fault, Kernel};
 use crate::sys::real::Real;
-use crate::sys::tallied::{Tallied, Tally};
+use crate::sys::tallied::{SYNCS, Tallied, Tally};
 use crate::sys::watch::{Event, Phase, Watch};
 
 /// How long a trial waits for an idle disk: on one that others keep busy, all trials together must not take minutes.
@@ -127,20 +127,23 @@ impl<'a, K: Kernel> CopyArm<'a, K> {
     fn add_latency(&mut self, tally: Tally) {
         for (call, latency) in tally.latency {
             match self.latency.get_mut(&call) {
-                // Same bounds and precision: they always fit.
-                Some(sum) => sum.add(latency).unwrap_or_default(),
+                Some(sum) => sum.add(latency).expect("histograms of equal bounds and precision"),
                 None => drop(self.latency.insert(call, latency)),
             }
         }
     }
 
-    /// What became of a copy that failed, with what the reader needs where the disk is full.
-    fn failure(&self, error: EngineError) -> Halt {
+    /// What became of a copy that failed, with what the reader needs where the disk is full. After a failed sync nobody
+    /// knows what is on disk: nothing is promised.
+    fn failure(&mut self, error: EngineError) -> Halt {
         match error {
             EngineError::Stopped(_) => Halt::Stopped,
             EngineError::Fault(fault) => {
                 let full = matches!(fault.errno, nix::errno::Errno::ENOSPC | nix::errno::Errno::EDQUOT);
                 let mut failed = failed_call(&fault);
+                if SYNCS.contains(&fault.call) {
+                    self.promise = Promise::Nothing;
+                }
                 if full {
                     failed.text += &copy_notes::full(self.shop.place, &self.destination());
                 }
@@ -213,7 +216,7 @@ impl<K: Kernel> Arm for CopyArm<'_, K> {
     fn run(&mut self, trial: &Trial) -> Result<Sample, Halt> {
         let destination = self.destination();
         let (bench, source) = (self.bench, self.source());
-        let Ok(engine) = self.engine.as_mut() else { return Err(Halt::Stopped) };
+        let engine = self.engine.as_mut().expect("a refused arm is never run");
         bench.kernel.take();
         let before = self.shop.place.counters();
         let copied = engine.replay(source, &destination, bench.watch, &());
