@@ -22,7 +22,7 @@ pub use drive::drive;
 pub use pg_layout::pg_test_fsync;
 pub use units::{duration, size};
 
-use crate::results::{Document, Kind};
+use crate::results::{Document, Kind, SyncVerdict};
 
 /// Columns a terminal report keeps to.
 pub const WIDTH: usize = 79;
@@ -45,6 +45,11 @@ pub fn header(document: &Document) -> String {
         Kind::Createdb => createdb::header(document),
         _ => copy::header(document),
     }
+}
+
+/// What a probe proves, in words, freed of colour.
+pub fn verdict(verdict: &SyncVerdict) -> String {
+    anstream::adapter::strip_str(&probe::verdict_words(verdict)).to_string()
 }
 
 /// What a run has found.
