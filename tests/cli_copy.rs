@@ -4,10 +4,13 @@ mod common;
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use common::{fsynclab, root_or_skip, run, scratch, text};
 use fsynclab::results::{Document, NoteCode, text as form};
@@ -51,6 +54,11 @@ impl Bed {
     }
 }
 
+/// The report as one line: where lines break depends on the length of paths.
+fn in_one_line(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 fn codes(document: &Document) -> Vec<NoteCode> {
     document.notes.iter().map(|note| note.code).collect()
 }
@@ -61,7 +69,7 @@ fn a_run_ends_with_a_table_a_finding_and_a_document() {
     fs::write(bed.template().join("PG_VERSION"), "15\n").expect("a file");
     fs::write(bed.template().join("2619"), vec![7; 100_000]).expect("a file");
     let (output, document) = bed.copy(&["--seed", "42", "--aa"]);
-    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stdout = in_one_line(&output);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     for part in [
         "2 files, 98 kB",
@@ -125,7 +133,7 @@ fn an_empty_tree_has_no_throughput_and_is_no_failure() {
     fs::write(bed.template().join("sub/0"), "").expect("a file");
     let (output, document) = bed.copy(&["--policy", "immediate,deferred,pg-15"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("n/a MB/s"), "{}", text(&output));
+    assert!(in_one_line(&output).contains("n/a MB/s"), "{}", text(&output));
     assert!(codes(&document).contains(&NoteCode::ManyDirectories), "{:?}", document.notes);
 }
 
@@ -195,7 +203,37 @@ fn a_full_disk_fails_its_arms_and_is_left_as_it_was() {
         "{failed:?}"
     );
     assert_eq!((failed.errno, failed.call.as_deref()), (Some(28), Some("write")));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("FAILED: could not write"), "{}", text(&output));
+    assert!(in_one_line(&output).contains("FAILED: could not write"), "{}", text(&output));
+}
+
+#[test]
+fn a_source_that_changes_is_told_and_hangs_nothing() {
+    let bed = Bed::new("changing");
+    for name in ["log", "still"] {
+        fs::write(bed.template().join(name), vec![1; 4 << 20]).expect("a file");
+    }
+    let (log, comes_and_goes) = (bed.template().join("log"), bed.template().join("comes-and-goes"));
+    let over = AtomicBool::new(false);
+    let (output, document) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut growing = fs::OpenOptions::new().append(true).open(&log).expect("the file");
+            let began = Instant::now();
+            while !over.load(Ordering::Relaxed) && began.elapsed() < Duration::from_mins(2) {
+                growing.write_all(b"one more line\n").expect("a line");
+                fs::write(&comes_and_goes, "x").expect("a file");
+                fs::remove_file(&comes_and_goes).expect("the file");
+            }
+        });
+        let done = bed.copy(&["--policy", "immediate,deferred"]);
+        over.store(true, Ordering::Relaxed);
+        done
+    });
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let told = document.notes.iter().find(|note| note.code == NoteCode::ChangedDuringCopy).expect("a note");
+    assert!(
+        told.text.starts_with("changed during copy: ") && told.text.contains("not comparable"),
+        "{told:?}"
+    );
 }
 
 #[test]

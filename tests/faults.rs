@@ -222,8 +222,8 @@ fn what_a_directory_or_a_hint_refuses_is_no_fault_but_the_same_of_a_file_is() {
     let run = Repeatable { command: &command, work: bed.work.path() };
     let seen = run.moments();
     let last = |trial| {
-        let fsyncs = seen.iter().filter(|moment| moment.call == "fsync" && moment.trial == Some(trial));
-        fsyncs.last().expect("the directory that holds the copy").n
+        let mut fsyncs = seen.iter().filter(|moment| moment.call == "fsync" && moment.trial == Some(trial));
+        fsyncs.next_back().expect("the directory that holds the copy").n
     };
     for (errno, words) in [
         ("EINVAL", "Invalid argument"),

@@ -13,7 +13,9 @@ use fsynclab::server::settings::{self, Setting};
 use fsynclab::server::{UNDO, error::ServerError};
 use fsynclab::sys::journal;
 use fsynclab::sys::watch::Quiet;
-use postgres::{Bench, VERSIONS, directory};
+use postgres::{Bench, directory};
+
+const VERSIONS: [u32; 4] = [15, 16, 17, 18];
 
 #[test]
 fn every_version_makes_a_durable_cluster_that_leaves_nothing() {

@@ -18,7 +18,9 @@ use fsynclab::server::error::ServerError;
 use fsynclab::server::features::Features;
 use fsynclab::server::sql::identifier;
 use fsynclab::sys::watch::Quiet;
-use postgres::{Bench, VERSIONS};
+use postgres::Bench;
+
+const VERSIONS: [u32; 4] = [15, 16, 17, 18];
 
 struct Stage {
     session: Session,
@@ -91,7 +93,7 @@ fn each_strategy_calls_what_was_traced_and_writes_as_much_wal() {
             let count = |name: &str| calls.get(name).copied().unwrap_or(0);
             let found = [count("fsync"), count("sync_file_range"), count("copy_file_range")];
             assert_eq!(found, [*fsync, *hint, *clone], "{major} {strategy}: {calls:?}");
-            let measured = stage.trial(*strategy, "template0", FIVE).expect("trial");
+            let measured = attributed(&mut stage, *strategy);
             assert!(
                 wal.contains(&measured.wal_bytes),
                 "{major} {strategy}: {} bytes of WAL",
@@ -110,6 +112,17 @@ fn each_strategy_calls_what_was_traced_and_writes_as_much_wal() {
         drop(stage);
         bench.close([cluster]);
     }
+}
+
+/// A trial; of a FILE_COPY the first one whose parts could be told, for other programs may keep us from looking in time.
+fn attributed(stage: &mut Stage, strategy: Strategy) -> Measured {
+    let mut trials = (0..5).map(|_| stage.trial(strategy, "template0", FIVE).expect("trial"));
+    if strategy == Strategy::WalLog {
+        return trials.next().expect("a trial");
+    }
+    trials
+        .find(|measured| measured.phases.is_some())
+        .unwrap_or_else(|| panic!("{strategy}: no parts in five trials"))
 }
 
 fn calls_of_one(

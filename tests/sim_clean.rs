@@ -8,9 +8,10 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fsynclab::simdrive::mount::{Record, leftovers, remove_number, undo};
+use fsynclab::simdrive::mount::{Record, leftovers, remove_number};
 use fsynclab::simdrive::spec::FileSystem;
 use fsynclab::sys::fork::{Process, detached, started_at};
+use fsynclab::sys::undo::{Undo, Undone};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -21,12 +22,16 @@ fn program(file_system: FileSystem) -> (Process, Record) {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     let kept = writer.as_raw_fd();
     let process = detached("fsynclab-victim", &[kept], move || {
-        let drive = sim::drive(&sim::spec(file_system));
+        let journal = sim::journal();
+        let drive = sim::drive(&sim::spec(file_system), &journal);
         let told = serde_json::to_string(drive.record()).map(|text| writeln!(&writer, "{text}"));
         let file = std::fs::File::create(drive.mount_point().join("file")).expect("the drive can be written");
         let chunk = vec![1; 1 << 20];
-        let failed = (0..).find(|turn| file.write_all_at(&chunk, turn % 64 * chunk.len() as u64).is_err());
-        i32::from(told.is_ok() && failed.is_some())
+        let mut turns = (0..64).cycle();
+        while let Some(turn) = turns.next()
+            && file.write_all_at(&chunk, turn * chunk.len() as u64).is_ok()
+        {}
+        i32::from(told.is_ok())
     })
     .expect("it can be forked");
     let mut line = String::new();
@@ -55,12 +60,12 @@ fn a_drive_whose_serving_process_hangs_is_undone() {
         std::thread::sleep(Duration::from_millis(200));
         process.signal(Signal::SIGKILL).expect("it runs");
         assert!(node(&record).exists(), "nobody can have taken it apart");
-        undo(&record).expect("it can be undone");
+        assert_eq!(record.undo().expect("it can be undone"), Undone::Now);
         assert!(!node(&record).exists());
         assert_eq!(started_at(record.server_pid), None);
         assert!(!leftovers().0.contains(&record));
         assert!(process.wait(LIMIT).expect("it can be waited for").is_some(), "the program hangs");
-        undo(&record).expect("nothing is left to undo");
+        assert_eq!(record.undo().expect("nothing is left to undo"), Undone::Before);
     }
 }
 
@@ -78,13 +83,14 @@ fn a_number_whose_keeper_was_killed_too_is_found_and_removed() {
 
 #[test]
 fn what_does_not_match_is_not_touched() {
-    let drive = sim::drive(&sim::spec(FileSystem::Ext4));
+    let journal = sim::journal();
+    let drive = sim::drive(&sim::spec(FileSystem::Ext4), &journal);
     let mut other = drive.record().clone();
     other.tag.push('x');
     other.server_started += 1;
-    undo(&other).expect("there is no such drive");
+    other.undo().expect("there is no such drive");
     std::fs::write(drive.mount_point().join("file"), "x").expect("the drive is as it was");
-    drive.close().expect("it closes well");
-    let own = u32::try_from(std::process::id()).expect("a pid") % 8;
+    drive.close(&journal).expect("it closes well");
+    let own = std::process::id() % 8;
     assert!(!remove_number(own).expect("loop-control is there"), "loop{own} is not ours");
 }

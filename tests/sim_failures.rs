@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use fsynclab::simdrive::Error;
 use fsynclab::simdrive::mount::{Record, SimulatedDrive, leftovers, mount, umount};
-use fsynclab::simdrive::spec::{FileSystem, Spec};
+use fsynclab::simdrive::spec::FileSystem;
+use fsynclab::sys::journal::Journal;
 use fsynclab::sys::{fork, namespace};
 use nix::errno::Errno;
 use nix::mount::{MsFlags, umount2};
@@ -37,24 +38,26 @@ fn hide(directory: &Path) {
         .expect("root may");
 }
 
-fn refusal(spec: &Spec) -> Option<Error> {
-    SimulatedDrive::create(spec, sim::options(&mut sim::forget)).err()
+fn refusal(file_system: FileSystem, journal: &Journal) -> Option<Error> {
+    SimulatedDrive::create(&sim::spec(file_system), sim::options(journal)).err()
 }
 
 #[test]
 fn without_root_it_says_so() {
+    let journal = sim::journal();
     apart(|| {
         nix::unistd::setuid(nix::unistd::Uid::from_raw(65534)).expect("root may become nobody");
-        let error = refusal(&sim::spec(FileSystem::Ext4));
+        let error = refusal(FileSystem::Ext4, &journal);
         error.is_some_and(|error| matches!(error, Error::NeedsRoot) && error.is_unavailable())
     });
 }
 
 #[test]
 fn without_fuse_it_says_so() {
+    let journal = sim::journal();
     apart(|| {
         hide(Path::new("/dev"));
-        let error = refusal(&sim::spec(FileSystem::Ext4));
+        let error = refusal(FileSystem::Ext4, &journal);
         error.is_some_and(|error| {
             error.is_unavailable()
                 && error.hint().is_some()
@@ -65,10 +68,11 @@ fn without_fuse_it_says_so() {
 
 #[test]
 fn without_the_program_for_a_file_system_it_names_the_package() {
+    let journal = sim::journal();
     apart(|| {
         let path = std::env::var_os("PATH").expect("there is a PATH");
         std::env::split_paths(&path).filter(|one| one.join("mkfs.xfs").exists()).for_each(|one| hide(&one));
-        let error = refusal(&sim::spec(FileSystem::Xfs));
+        let error = refusal(FileSystem::Xfs, &journal);
         error.is_some_and(|error| {
             error.is_unavailable()
                 && error.hint().is_some_and(|hint| hint == "install the package \"xfsprogs\"")
@@ -80,43 +84,25 @@ fn without_the_program_for_a_file_system_it_names_the_package() {
 fn a_mount_option_that_the_file_system_does_not_know_is_told() {
     let mut wrong = sim::spec(FileSystem::Xfs);
     wrong.mount_options = Some("no_such_option,noatime".to_owned());
-    let mut made = Vec::new();
-    let mut journal = |record: &Record| {
-        made.push(record.clone());
-        Ok(())
-    };
-    let error = SimulatedDrive::create(&wrong, sim::options(&mut journal)).expect_err("no such option");
+    let journal = sim::journal();
+    let error = SimulatedDrive::create(&wrong, sim::options(&journal)).expect_err("no such option");
     assert!(matches!(error, Error::Mount { errno: Errno::EINVAL, .. }), "{error:?}");
-    gone(&made[0]);
-}
-
-#[test]
-fn nothing_is_made_when_the_journal_cannot_be_written() {
-    let mut made = Vec::new();
-    let mut journal = |record: &Record| {
-        made.push(record.clone());
-        Err(Errno::ENOSPC.into())
-    };
-    let error = SimulatedDrive::create(&sim::spec(FileSystem::Ext4), sim::options(&mut journal))
-        .expect_err("no journal");
-    assert!(matches!(error, Error::Journal(_)), "{error:?}");
-    sim::wait_until("the drive is gone", || {
-        !Path::new(&format!("/sys/block/loop{}", made[0].loop_number)).exists()
-    });
+    assert!(journal.close().expect("the journal can be removed"), "something is left to be undone");
 }
 
 #[test]
 fn a_full_drive_is_the_writers_error_and_closes_well() {
     let mut small = sim::spec(FileSystem::Ext4);
     small.size_bytes = 32 << 20;
-    let drive = sim::drive(&small);
+    let journal = sim::journal();
+    let drive = sim::drive(&small, &journal);
     let record = drive.record().clone();
     let mut file = std::fs::File::create(drive.mount_point().join("file")).expect("there is room for a name");
     let chunk = vec![1; 1 << 20];
     let error = (0..64).find_map(|_| file.write_all(&chunk).err()).expect("32 MiB cannot take 64");
     assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
     drop(file);
-    drive.close().expect("a full drive closes");
+    drive.close(&journal).expect("a full drive closes");
     gone(&record);
 }
 
@@ -127,8 +113,8 @@ fn a_full_disk_below_breaks_the_drive_and_says_so() {
     namespace::make_mounts_private().expect("root may");
     let size = Some("size=24m");
     nix::mount::mount(Some("small"), &below, Some("tmpfs"), MsFlags::empty(), size).expect("root may");
-    let mut journal = sim::forget;
-    let mut options = sim::options(&mut journal);
+    let journal = sim::journal();
+    let mut options = sim::options(&journal);
     options.directory.clone_from(&below);
     let drive = SimulatedDrive::create(&sim::spec(FileSystem::Ext4), options).expect("the file system fits");
     let record = drive.record().clone();
@@ -139,7 +125,7 @@ fn a_full_disk_below_breaks_the_drive_and_says_so() {
     }
     fsynclab::sys::mounts::sync_file_system(drive.mount_point()).expect_err("64 MiB do not fit into 24");
     drop(file);
-    let error = drive.close().expect_err("the drive is broken");
+    let error = drive.close(&journal).expect_err("the drive is broken");
     assert!(matches!(error, Error::Broken { errno: Errno::ENOSPC, .. }), "{error:?}");
     gone(&record);
     umount2(&below, nix::mount::MntFlags::MNT_DETACH).expect("root may");
@@ -148,11 +134,12 @@ fn a_full_disk_below_breaks_the_drive_and_says_so() {
 
 #[test]
 fn a_drive_that_somebody_else_unmounted_is_told_and_leaves_nothing() {
-    let drive = sim::drive(&sim::spec(FileSystem::Btrfs));
+    let journal = sim::journal();
+    let drive = sim::drive(&sim::spec(FileSystem::Btrfs), &journal);
     let record = drive.record().clone();
     // Another test's process may hold the root directory open for the moment of its fork.
     sim::wait_until("it is unmounted", || nix::mount::umount(drive.mount_point()).is_ok());
-    let error = drive.close().expect_err("it was not there any more");
+    let error = drive.close(&journal).expect_err("it was not there any more");
     assert!(matches!(error, Error::UnmountedByOthers { .. }), "{error:?}");
     gone(&record);
 }
@@ -160,13 +147,14 @@ fn a_drive_that_somebody_else_unmounted_is_told_and_leaves_nothing() {
 #[test]
 fn the_end_of_the_serving_process_is_told_and_leaves_nothing() {
     for file_system in FileSystem::ALL {
-        let drive = sim::drive(&sim::spec(file_system));
+        let journal = sim::journal();
+        let drive = sim::drive(&sim::spec(file_system), &journal);
         let record = drive.record().clone();
         std::fs::write(drive.mount_point().join("file"), vec![1; 1 << 20]).expect("the drive can be written");
         kill(Pid::from_raw(drive.server_pid()), Signal::SIGKILL).expect("it runs");
         fsynclab::sys::mounts::sync_file_system(drive.mount_point()).expect_err("the drive is gone");
         assert!(matches!(drive.tally().expect_err("nobody answers"), Error::ServerEnded { .. }));
-        let error = drive.close().expect_err("it is not a good end");
+        let error = drive.close(&journal).expect_err("it is not a good end");
         assert!(matches!(error, Error::ServerEnded { .. }), "{error:?}");
         gone(&record);
     }
@@ -174,10 +162,11 @@ fn the_end_of_the_serving_process_is_told_and_leaves_nothing() {
 
 #[test]
 fn open_files_are_told_and_the_drive_goes_with_them() {
-    let drive = sim::drive(&sim::spec(FileSystem::Ext4));
+    let journal = sim::journal();
+    let drive = sim::drive(&sim::spec(FileSystem::Ext4), &journal);
     let record = drive.record().clone();
     let file = std::fs::File::create(drive.mount_point().join("file")).expect("the drive can be written");
-    let error = drive.close().expect_err("a file is open");
+    let error = drive.close(&journal).expect_err("a file is open");
     assert!(matches!(error, Error::InUse { .. }), "{error:?}");
     drop(file);
     sim::wait_until("the drive is gone", || {
@@ -189,13 +178,12 @@ fn open_files_are_told_and_the_drive_goes_with_them() {
 fn a_drive_for_everybody_lives_until_it_is_unmounted() {
     let target = sim::directory().join(format!("everybody-{}", std::process::id()));
     std::fs::create_dir_all(&target).expect("root may");
+    let journal = sim::journal();
     for file_system in FileSystem::ALL {
-        let record =
-            mount(&sim::spec(file_system), &target, sim::options(&mut sim::forget)).expect("root may");
+        let record = mount(&sim::spec(file_system), &target, sim::options(&journal)).expect("root may");
         std::fs::write(target.join("file"), "x").expect("the drive can be written");
         assert!(leftovers().0.contains(&record));
-        let error =
-            mount(&sim::spec(file_system), &target, sim::options(&mut sim::forget)).expect_err("not empty");
+        let error = mount(&sim::spec(file_system), &target, sim::options(&journal)).expect_err("not empty");
         assert!(matches!(error, Error::NotEmpty { .. }), "{error:?}");
         umount(&target).expect("it is a simulated drive");
         gone(&record);

@@ -37,7 +37,8 @@ fn make_cgroup() -> PathBuf {
 fn write_in(group: &Path, file_system: FileSystem, megabytes: u64) -> Result<(), Box<dyn std::error::Error>> {
     std::fs::write(group.join("cgroup.procs"), "0")?;
     let spec = sim::spec(file_system);
-    let drive = SimulatedDrive::create(&spec, sim::options(&mut sim::forget))?;
+    let journal = sim::journal();
+    let drive = SimulatedDrive::create(&spec, sim::options(&journal))?;
     let file = std::fs::File::create(drive.mount_point().join("file"))?;
     let chunk = vec![7; 1 << 20];
     for number in 0..megabytes {
@@ -45,7 +46,8 @@ fn write_in(group: &Path, file_system: FileSystem, megabytes: u64) -> Result<(),
     }
     Real.fsync(file.as_fd())?;
     drop(file);
-    drive.close()?;
+    drive.close(&journal)?;
+    journal.close()?;
     Ok(())
 }
 
@@ -59,7 +61,7 @@ fn end(process: &Process) -> Option<WaitStatus> {
 
 #[test]
 fn buffered_writes_with_fsync_end_in_a_cgroup_much_smaller_than_they_are() {
-    let megabytes = std::env::var("FSYNCLAB_SIM_MB").map_or(400, |text| text.parse().expect("a number"));
+    let megabytes = sim::number("FSYNCLAB_SIM_MB", 400);
     for file_system in FileSystem::ALL {
         let group = make_cgroup();
         let start_ns = fsynclab::sys::clock::now_ns();

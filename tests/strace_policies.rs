@@ -1,6 +1,5 @@
 //! Every policy under strace: the number and the order of its calls are those that the servers' own are known to be, and
 //! the results file counts what strace counts.
-#![expect(clippy::print_stdout, reason = "the counts are the reader's")]
 
 #[path = "strace/base_4.rs"]
 mod base_4;

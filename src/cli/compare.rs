@@ -26,7 +26,7 @@ pub struct Args {
 pub fn run(args: &Args, color: ColorChoice) -> anyhow::Result<()> {
     let mut sides = Vec::new();
     for file in &args.files {
-        sides.extend(read_sides(file)?);
+        sides.extend(read_sides(file, &name(file, &args.files))?);
     }
     if sides.len() < 2 {
         return Err(Problem::usage("there is only one set to compare").into());
@@ -34,15 +34,22 @@ pub fn run(args: &Args, color: ColorChoice) -> anyhow::Result<()> {
     Ok(output::print(&report::pairs(&pairs(&sides)), color)?)
 }
 
-fn read_sides(file: &Path) -> Result<Vec<Side>, Problem> {
-    let (name, bytes) = (shown(file), bytes(file)?);
+/// The last name of a file where that is enough to tell it from the others.
+fn name(file: &Path, files: &[PathBuf]) -> String {
+    let last = |file: &Path| file.file_name().map(|name| shown(Path::new(name)));
+    let alike = files.iter().filter(|other| last(other) == last(file)).count();
+    last(file).filter(|_| alike == 1).unwrap_or_else(|| shown(file))
+}
+
+fn read_sides(file: &Path, name: &str) -> Result<Vec<Side>, Problem> {
+    let bytes = bytes(file)?;
     let is_json = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
     let sides = if is_json {
         let document = text::read(&bytes).map_err(|error| Problem::failed(format!("{name}: {error}")))?;
-        Side::of_document(&name, document)
+        Side::of_document(name, document)
             .ok_or_else(|| Problem::usage(format!("{name}: results of this kind are not compared yet")))?
     } else {
-        let text = Text { name: name.clone(), reading: read(&bytes) };
+        let text = Text { name: name.to_owned(), reading: read(&bytes) };
         text.sets().into_iter().map(Side::of_set).collect()
     };
     if sides.is_empty() {

@@ -8,10 +8,10 @@ use std::time::Duration;
 use anstream::ColorChoice;
 
 use super::paper::Paper;
-use super::problem::{Problem, Status};
+use super::problem::{self, Problem, Status};
 use super::rounds::Rounds;
 use super::screen::Screen;
-use super::{clean, grammar, output, redact};
+use super::{clean, complain, drive, grammar, output, redact};
 use crate::lab::copy_run::{CopyRequest, CopyRun, CopyRunError, Intent};
 use crate::place::PlaceError;
 use crate::replay::policy;
@@ -19,6 +19,7 @@ use crate::replay::template::{Template, list_templates};
 use crate::replay::verify::Verify;
 use crate::report;
 use crate::results::Document;
+use crate::storage::Cache;
 use crate::sys::error::shown;
 use crate::sys::journal::{self, Journal};
 use crate::sys::real::Real;
@@ -54,6 +55,12 @@ pub struct Args {
     /// How a copy is compared with its source, after the clock: full (every byte), sizes or off
     #[arg(long, value_name = "HOW", default_value_t = Verify::Full)]
     verify: Verify,
+    /// Compare states of the drives' write cache: on, off; it is brought back at the end
+    #[arg(long = "write-cache", value_name = "STATE", value_delimiter = ',', value_parser = drive::state)]
+    write_caches: Vec<Cache>,
+    /// Switch the write cache though others rely on the disk, or though it was found off
+    #[arg(long, requires = "write_caches")]
+    force: bool,
     /// Let policies run that sync a whole file system beside a running cluster
     #[arg(long)]
     beside_server: bool,
@@ -93,6 +100,9 @@ pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<Exi
     screen.event(Event::Phase(Phase::Undoing));
     let undone = clean::undo_own(journal);
     screen.finish();
+    if let (Err(_), Err(also)) = (&measured, &undone) {
+        complain(&problem::message_of(also));
+    }
     let document = measured?;
     paper.finish(&document)?;
     undone?;
@@ -100,18 +110,22 @@ pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<Exi
 }
 
 fn request(args: &Args) -> Result<CopyRequest, Problem> {
+    // What is wrong on the command line is told before a large tree is read.
+    let policies = grammar::policies(&args.policies)?;
     let template = Template::resolve(&args.template, 1)
         .map_err(|error| Problem::failed(error.to_string()).hint(error.hint()))?;
     let places = grammar::places(&args.places)?;
     outside(&template, &places)?;
     Ok(CopyRequest {
         template,
-        policies: grammar::policies(&args.policies)?,
+        policies,
         places,
         plan: args.rounds.plan(),
         aa: args.rounds.aa,
         verify: args.verify,
         beside_server: args.beside_server,
+        write_caches: args.write_caches.clone(),
+        force: args.force,
         argv: redact::arguments(std::env::args_os()),
     })
 }
@@ -163,13 +177,16 @@ fn announcement(intents: &[Intent], limit: Option<Duration>) -> String {
     let mut text = String::new();
     for Intent { directory, copies, bytes, gentle } in intents {
         let (directory, each) = (shown(directory), report::size(*bytes));
-        let manner = if *gentle {
-            "gently, for a running cluster shares this storage"
+        let (manner, others) = if *gentle {
+            ("gently, for a running cluster shares this storage", "")
         } else {
-            "and sync that file system before each trial"
+            ("and sync that file system before each trial", " No running cluster shares it.")
         };
         let stop = limit.map_or_else(String::new, |limit| format!("; stops after {} s", limit.as_secs_f64()));
-        text += &report::wrapped(&format!("will write {copies} x {each} in {directory} {manner}{stop}."), 0);
+        text += &report::wrapped(
+            &format!("will write {copies} x {each} in {directory} {manner}{stop}.{others}"),
+            0,
+        );
     }
     text.trim_end().to_owned()
 }

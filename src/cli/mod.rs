@@ -5,6 +5,7 @@ mod clean;
 mod compare;
 mod completions;
 mod copy;
+mod createdb;
 mod drive;
 mod grammar;
 mod man;
@@ -53,6 +54,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Copy(Box<copy::Args>),
+    Createdb(Box<createdb::Args>),
     Drive(drive::Args),
     Probe(Box<probe::Args>),
     Compare(compare::Args),
@@ -71,6 +73,7 @@ pub fn main() -> ExitCode {
     let color = cli.color.choice(|name| std::env::var(name).ok());
     let done = match cli.command {
         Command::Copy(args) => copy::run(&args, color, cli.verbose),
+        Command::Createdb(args) => createdb::run(&args, color, cli.verbose),
         Command::Drive(args) => drive::run(&args, color),
         Command::Probe(args) => probe::run(&args, color, cli.verbose),
         Command::Compare(args) => compare::run(&args, color).map(|()| ExitCode::SUCCESS),
@@ -92,13 +95,16 @@ fn complain(message: &str) {
 
 /// Help and version go to stdout with status 0, what is wrong to stderr with status 2.
 fn usage(error: &clap::Error) -> ExitCode {
-    match error.print() {
-        Err(failed) if !error.use_stderr() && failed.kind() != io::ErrorKind::BrokenPipe => {
-            complain(&format!("error: could not write to standard output: {failed}"));
+    let printed = error.print();
+    if error.use_stderr() {
+        return Status::Usage.into();
+    }
+    match output::written(printed) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            complain(&problem.to_string());
             Status::Failed.into()
         }
-        _ if error.use_stderr() => Status::Usage.into(),
-        _ => ExitCode::SUCCESS,
     }
 }
 

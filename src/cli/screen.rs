@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
@@ -24,8 +24,38 @@ pub struct Screen {
     /// Drawn from the first phase on: before it, what goes to stdout has the terminal to itself.
     bar: Option<ProgressBar>,
     drawn: Once,
-    phase: Arc<AtomicUsize>,
+    now: Arc<Now>,
     line: Mutex<Line>,
+}
+
+/// What is being done and how far it has come, for the thread that draws.
+#[derive(Default)]
+struct Now {
+    phase: AtomicUsize,
+    done: AtomicU64,
+    /// 0 where the phase does not say how far it has come.
+    total: AtomicU64,
+}
+
+impl Now {
+    fn begin(&self, phase: Phase) {
+        self.phase.store(phase as usize, Ordering::Relaxed);
+        self.progress(0, 0);
+    }
+
+    fn progress(&self, done: u64, total: u64) {
+        self.done.store(done, Ordering::Relaxed);
+        self.total.store(total, Ordering::Relaxed);
+    }
+
+    fn words(&self) -> String {
+        let phase = Phase::ALL.get(self.phase.load(Ordering::Relaxed)).map_or("", |phase| phase.name());
+        let (done, total) = (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed));
+        match done.saturating_mul(100).checked_div(total) {
+            Some(percent) => format!("{phase} {percent} %"),
+            None => phase.to_owned(),
+        }
+    }
 }
 
 /// What will be said of the round at its end.
@@ -39,9 +69,9 @@ struct Line {
 impl Screen {
     /// Progress as stderr can take it.
     pub fn new(signals: Signals, verbose: bool) -> Self {
-        let phase = Arc::new(AtomicUsize::new(0));
-        let bar = (!verbose && io::stderr().is_terminal()).then(|| bar(&phase));
-        Self { signals, verbose, bar, drawn: Once::new(), phase, line: Mutex::default() }
+        let now = Arc::<Now>::default();
+        let bar = (!verbose && io::stderr().is_terminal()).then(|| bar(&now));
+        Self { signals, verbose, bar, drawn: Once::new(), now, line: Mutex::default() }
     }
 
     /// Takes the bar off the screen.
@@ -106,7 +136,7 @@ impl Watch for Screen {
             Event::Trial { arm, position, positions } => self.trial(arm, position, positions),
             Event::TrialDone { arm, elapsed_ns } => self.trial_done(arm, elapsed_ns),
             Event::Phase(phase) => {
-                self.phase.store(phase as usize, Ordering::Relaxed);
+                self.now.begin(phase);
                 if let Some(bar) = &self.bar {
                     self.drawn.call_once(|| bar.enable_steady_tick(TICK));
                 }
@@ -117,7 +147,7 @@ impl Watch for Screen {
                     self.say(&format!("phase: {phase}"));
                 }
             }
-            Event::Progress { .. } => {}
+            Event::Progress { done, total, .. } => self.now.progress(done, total),
             Event::Note(text) => self.say(text),
         }
     }
@@ -127,18 +157,15 @@ impl Watch for Screen {
     }
 }
 
-fn bar(phase: &Arc<AtomicUsize>) -> ProgressBar {
-    let phase = Arc::clone(phase);
+fn bar(now: &Arc<Now>) -> ProgressBar {
+    let now = Arc::clone(now);
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    let template = "round {pos}/{len} [{bar:20}] {elapsed} {msg} {phase}";
+    let template = "round {pos}/{len} [{bar:20}] {elapsed} {msg} {now}";
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-    bar.set_style(style.progress_chars("=> ").with_key(
-        "phase",
-        move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
-            let now = Phase::ALL.get(phase.load(Ordering::Relaxed)).map_or("", |phase| phase.name());
-            // A bar that cannot be drawn is no reason to end a run.
-            out.write_str(now).ok();
-        },
-    ));
+    let words = move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
+        // A bar that cannot be drawn is no reason to end a run.
+        out.write_str(&now.words()).ok();
+    };
+    bar.set_style(style.progress_chars("=> ").with_key("now", words));
     bar
 }

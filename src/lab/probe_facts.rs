@@ -20,8 +20,13 @@ pub(super) fn of_stack(stack: &Stack, preloaded: bool) -> Facts {
     Facts {
         left_out_by: left_out_by(stack, preloaded),
         kernel_view: kernel_view(stack),
-        // Under a loop device lies a page cache, whatever the drive below it says.
-        drive_view: drive_view(stack).filter(|_| attachment != Attachment::Loop),
+        drive_view: drive_view(stack).filter(|view| match attachment {
+            // Under a loop device lies a page cache, whatever the drive below it says.
+            Attachment::Loop => false,
+            // A host may say that it caches; that it does not is no word of a drive.
+            Attachment::Virtual | Attachment::Network => *view == DriveView::On,
+            _ => true,
+        }),
         rotational: same(stack.disks.iter().map(|disk| disk.rotational)),
         attachment,
         claimed_rpm: same(stack.disks.iter().map(|disk| disk.claimed_rpm))

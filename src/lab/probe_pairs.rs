@@ -1,6 +1,6 @@
 //! Probes and published sets side by side, every two of them: like with like only.
 
-use crate::probe::cases::PG_BLOCKS;
+use crate::probe::cases::{CASES, PG_BLOCKS};
 use crate::probe::published::{
     Block, DirectIo, Finding, Method, Origin, Platform, Row, Set, Versions, compare,
 };
@@ -24,7 +24,7 @@ impl Side {
         match document.kind {
             Kind::Probe => Some(vec![Self { set: of_probe(name, &document), arms: document.arms }]),
             Kind::Published => Some(document.sets.iter().map(of_published).map(Self::of_set).collect()),
-            Kind::Copy | Kind::Drive => None,
+            Kind::Copy | Kind::Drive | Kind::Createdb => None,
         }
     }
 
@@ -45,31 +45,39 @@ pub fn pairs(sides: &[Side]) -> Vec<Pair> {
 }
 
 fn pair(a: &Side, b: &Side) -> Pair {
-    let mut lines = Vec::new();
+    let mut rates: Vec<((String, String), [f64; 2])> = Vec::new();
     let mut findings = Vec::new();
     for difference in compare(&[a.set.clone(), b.set.clone()]) {
         match difference.finding {
             Finding::Alike { line: (block, method), a: of_a, b: of_b } => {
-                let keys = (block.key(), method.to_string());
-                lines.push(line(a, b, (keys.0, &keys.1), [of_a, of_b]));
+                rates.push(((block.key().to_owned(), method.to_string()), [of_a, of_b]));
             }
-            Finding::Flushing { a: (method, of_a), b: (of_same, of_b) } if method == of_same => {
-                lines.insert(0, line(a, b, (Block::One8.key(), method.name()), [of_a, of_b]));
+            Finding::Flushing { a: (method, of_a), b: (same, of_b) } if method == same => {
+                rates.push(((Block::One8.key().to_owned(), method.name().to_owned()), [of_a, of_b]));
             }
             _ => findings.push(difference.to_string()),
         }
     }
-    for arm in &a.arms {
-        let (block, method) = keys(arm);
-        if PG_BLOCKS.contains(&block) {
-            continue;
-        }
-        let other = b.arm(block, method);
-        if let (Some(of_a), Some(of_b)) = (ops_per_sec(arm), other.and_then(ops_per_sec)) {
-            lines.push(line(a, b, (block, method), [of_a, of_b]));
-        }
+    rates.extend(ours_alone(a, b));
+    let place = |keys: &(String, String)| {
+        CASES.iter().position(|case| (case.block, case.method) == (keys.0.as_str(), keys.1.as_str()))
+    };
+    rates.sort_by_key(|(keys, _)| place(keys).unwrap_or(CASES.len()));
+    Pair {
+        names: [a.set.source.clone(), b.set.source.clone()],
+        lines: rates.into_iter().map(|(keys, rates)| line(a, b, (&keys.0, &keys.1), rates)).collect(),
+        findings,
     }
-    Pair { names: [a.set.source.clone(), b.set.source.clone()], lines, findings }
+}
+
+/// The lines that only this program measures.
+fn ours_alone(a: &Side, b: &Side) -> Vec<((String, String), [f64; 2])> {
+    let both = |arm: &Arm| {
+        let (block, method) = keys(arm);
+        let rates = [ops_per_sec(arm)?, ops_per_sec(b.arm(block, method)?)?];
+        (!PG_BLOCKS.contains(&block)).then(|| ((block.to_owned(), method.to_owned()), rates))
+    };
+    a.arms.iter().filter_map(both).collect()
 }
 
 fn line(a: &Side, b: &Side, (block, method): (&str, &str), ops_per_sec: [f64; 2]) -> PairLine {

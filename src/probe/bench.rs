@@ -55,6 +55,9 @@ pub struct Slice {
 }
 
 /// An empty histogram of latencies, to which those of slices can be added.
+///
+/// # Panics
+/// Never: its bounds are fixed.
 pub fn latencies() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("bounds that a histogram can have")
 }

@@ -69,7 +69,7 @@ pub enum EngineError {
     /// A call failed.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// Asked to stop, between two files.
+    /// Asked to stop.
     #[error("stopped: {0}")]
     Stopped(Stop),
     /// The threads or the ring of the policy cannot be had.
@@ -94,6 +94,8 @@ pub struct Skipped {
 /// A finished copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
+    /// When it began, by CLOCK_MONOTONIC, in nanoseconds.
+    pub started_ns: u64,
     /// From before the mkdir of the destination to the last close, in nanoseconds.
     pub elapsed_ns: u64,
     /// What the time went into; exclusive parts, named by [`Part`].
@@ -102,7 +104,7 @@ pub struct Copied {
     pub files: u64,
     /// Directories made.
     pub directories: u64,
-    /// Bytes copied.
+    /// Bytes moved: none where the copy shares its source's blocks.
     pub bytes: u64,
     /// Entries that were not copied.
     pub skipped: Vec<Skipped>,
@@ -168,7 +170,8 @@ impl<'k, K: Kernel> Engine<'k, K> {
     }
 
     /// Copies the tree at `source` to `destination`, which must not exist while its parent does. The clock runs from
-    /// the mkdir to the last close. `watch` hears of the phases and is asked between files whether to stop.
+    /// the mkdir to the last close. `watch` hears of the phases and is asked between files, and within large ones, whether to stop. After a fault
+    /// the engine has served: what a failed sync left behind is nothing to go on with.
     pub fn replay<O: Observer>(
         &mut self,
         source: &Path,
@@ -194,8 +197,8 @@ impl<'k, K: Kernel> Engine<'k, K> {
         if result.is_ok() {
             observer.done();
         }
-        let (elapsed_ns, phases) = run.clock.stop();
-        result.map(|()| Copied { elapsed_ns, phases, ..run.copied })
+        let (started_ns, elapsed_ns, phases) = run.clock.stop();
+        result.map(|()| Copied { started_ns, elapsed_ns, phases, ..run.copied })
     }
 }
 
@@ -266,7 +269,7 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
         self.watch.event(Event::Phase(phase));
     }
 
-    /// Asked once a file.
+    /// Asked once a file and once a MiB.
     fn go_on(&self) -> Result<(), EngineError> {
         match self.watch.stop() {
             Some(stop) => Err(EngineError::Stopped(stop)),

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use nix::unistd::{AccessFlags, eaccess};
 use walkdir::WalkDir;
@@ -66,7 +66,7 @@ pub enum ShapeError {
     #[error(transparent)]
     Fault(#[from] Fault),
     /// Files or directories that cannot be read, all of them.
-    #[error("could not read \"{}\"{}: Permission denied", shown(&.0[0]), and_more(.0.len() - 1))]
+    #[error("could not read {}: Permission denied", quoted(.0))]
     Unreadable(Vec<PathBuf>),
     /// A name that cannot be in a tree: absolute, empty, with `..`, or with a NUL byte.
     #[error("\"{}\" is no name of a file below a directory", shown(.0))]
@@ -82,8 +82,16 @@ pub enum ShapeError {
     TooLarge,
 }
 
-fn and_more(more: usize) -> String {
-    if more == 0 { String::new() } else { format!(" and {more} more") }
+/// So many paths are named before the rest is counted.
+const MOST_NAMED: usize = 100;
+
+fn quoted(paths: &[PathBuf]) -> String {
+    let named = paths.iter().take(MOST_NAMED).map(|path| format!("\"{}\"", shown(path)));
+    let named = named.collect::<Vec<_>>().join(", ");
+    match paths.len().saturating_sub(MOST_NAMED) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
 }
 
 impl Shape {
@@ -118,24 +126,25 @@ impl Shape {
 
     /// The shape, if a file system could hold it.
     pub fn checked(self) -> Result<Self, ShapeError> {
-        let files = self.files.iter().map(|file| file.path.as_path());
-        let mut names: Vec<&Path> = self.directories.iter().map(PathBuf::as_path).chain(files).collect();
+        let mut directories: Vec<&[u8]> =
+            self.directories.iter().map(|path| path.as_os_str().as_bytes()).collect();
+        let files = self.files.iter().map(|file| file.path.as_os_str().as_bytes());
+        let mut names: Vec<&[u8]> = directories.iter().copied().chain(files).collect();
         if let Some(odd) = names.iter().find(|name| !is_name(name)) {
-            return Err(ShapeError::Name(odd.to_path_buf()));
+            return Err(ShapeError::Name(path_of(odd)));
         }
-        names.sort_unstable();
+        // Long runs are in order already, which only the stable sort makes use of.
+        names.sort();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(ShapeError::Twice(twice[0].to_path_buf()));
+            return Err(ShapeError::Twice(path_of(twice[0])));
         }
-        let mut directories: Vec<&Path> = self.directories.iter().map(PathBuf::as_path).collect();
         directories.sort_unstable();
-        let homeless = names.iter().find(|name| {
-            name.parent().is_some_and(|parent| {
-                !parent.as_os_str().is_empty() && directories.binary_search(&parent).is_err()
-            })
-        });
-        if let Some(homeless) = homeless {
-            return Err(ShapeError::NoDirectory(homeless.to_path_buf()));
+        let homeless = |name: &&&[u8]| {
+            let end = name.iter().rposition(|byte| *byte == b'/');
+            end.is_some_and(|end| directories.binary_search(&&name[..end]).is_err())
+        };
+        if let Some(homeless) = names.iter().find(homeless) {
+            return Err(ShapeError::NoDirectory(path_of(homeless)));
         }
         let sizes = self.files.iter().map(|file| file.size_bytes.max(file.allocated_bytes));
         let sum = sizes.into_iter().try_fold(0, u64::checked_add).ok_or(ShapeError::TooLarge)?;
@@ -210,16 +219,13 @@ fn kind(of: fs::FileType) -> Kind {
 }
 
 /// One or more plain names joined by single slashes.
-fn is_name(path: &Path) -> bool {
-    let bytes = path.as_os_str().as_bytes();
-    let plain = |component| matches!(component, Component::Normal(name) if name.len() <= 255);
-    // Components drop empty names and `.`: what is put together again must be the same.
-    let mut again = PathBuf::new();
-    again.extend(path.components());
-    !bytes.is_empty()
-        && !bytes.contains(&0)
-        && path.components().all(plain)
-        && again.as_os_str() == OsStr::from_bytes(bytes)
+fn is_name(path: &[u8]) -> bool {
+    path.split(|byte| *byte == b'/')
+        .all(|name| !matches!(name, b"" | b"." | b"..") && name.len() <= 255 && !name.contains(&0))
+}
+
+fn path_of(bytes: &[u8]) -> PathBuf {
+    OsStr::from_bytes(bytes).into()
 }
 
 #[cfg(test)]

@@ -64,7 +64,8 @@ pub fn pg_test_fsync(document: &Document, secs_per_test: u32) -> String {
     let mut text =
         format!("{seconds} per test\nO_DIRECT supported on this platform for open_datasync and open_sync.\n");
     for heading in &HEADINGS {
-        text += &format!("\n{}", heading.text);
+        text.push('\n');
+        text += heading.text;
         let lines: Vec<(&str, Option<&Arm>)> = heading
             .lines
             .iter()
@@ -98,4 +99,67 @@ fn line(label: &str, arm: Option<&Arm>) -> String {
 /// pg_test_fsync gives up where a write fails; a line that could not be here is `n/a*`, as if the open had failed.
 fn cell(arm: &Arm) -> &'static str {
     if arm.refused.is_some() { "n/a*" } else { "n/a" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{Kind, Labels, Refused};
+    use crate::stats::Summary;
+
+    fn arm(block: &str, method: &str, ops_per_sec: f64) -> Arm {
+        let summary = Summary {
+            n: 7,
+            median_ns: 1,
+            min_ns: 1,
+            max_ns: 1,
+            mad_ns: 0,
+            median_ci95_ns: None,
+            ops_per_sec: Some(ops_per_sec),
+        };
+        Arm {
+            labels: Labels::new().with("block", block).with("method", method),
+            summary: Some(summary),
+            ..Arm::default()
+        }
+    }
+
+    /// The figures of a real run, as they were read from it.
+    fn document() -> Document {
+        let table = include_str!("../../fixtures/pg_test_fsync/virtio-pg15-one-second.tsv");
+        let arms = table.lines().skip(1).filter_map(|line| {
+            let cells: Vec<&str> = line.split('\t').collect();
+            Some(arm(cells[0], cells[1], cells[2].parse().ok()?))
+        });
+        Document { arms: arms.collect(), ..Document::new(Kind::Probe) }
+    }
+
+    #[test]
+    fn the_layout_is_that_of_15_byte_for_byte() {
+        let theirs = include_str!("../../fixtures/pg_test_fsync/virtio-pg15-one-second.txt");
+        assert_eq!(pg_test_fsync(&document(), 1), theirs);
+    }
+
+    #[test]
+    fn what_cannot_be_here_is_starred_with_the_footnote_except_among_the_sizes() {
+        let mut document = document();
+        for arm in &mut document.arms {
+            let key = (arm.labels.get("block"), arm.labels.get("method"));
+            if matches!(key, (Some("one8"), Some("open_sync")) | (Some("sizes"), Some("8x2kB"))) {
+                arm.summary = None;
+                arm.refused = Some(Refused { code: "invalid-argument".into(), text: String::new() });
+            }
+        }
+        let text = pg_test_fsync(&document, 5);
+        assert!(text.starts_with("5 seconds per test\n"), "{text}");
+        assert!(
+            text.contains("        open_sync                                      n/a*\n* This file"),
+            "{text}"
+        );
+        assert!(
+            text.contains("         8 *  2kB open_sync writes                     n/a*\n        16"),
+            "{text}"
+        );
+        assert_eq!(text.matches(FOOTNOTE).count(), 1);
+    }
 }

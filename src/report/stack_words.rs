@@ -4,25 +4,22 @@ use crate::results::{Disk, Stack};
 
 /// The file system, and the disks with what they claim of themselves.
 pub(super) fn storage_line(stack: &Stack) -> String {
-    let mut text = stack.file_system.clone();
     let options: Vec<&str> = stack
         .mount_options
         .iter()
         .map(String::as_str)
         .filter(|option| matches!(*option, "nobarrier" | "barrier=0" | "volatile" | "sync" | "data=journal"))
         .collect();
-    if !options.is_empty() {
-        text += &format!(" ({})", options.join(","));
-    }
+    let options = if options.is_empty() { String::new() } else { format!(" ({})", options.join(",")) };
     let between = stack
         .layers
         .iter()
         .filter(|layer| matches!(layer.kind.as_str(), "loop" | "md" | "lvm" | "crypt" | "dm" | "multipath"));
-    for layer in between {
-        text += &format!(" on {} {}", layer.kind, layer.name);
-    }
+    let between: Vec<String> = between.map(|layer| format!(" on {} {}", layer.kind, layer.name)).collect();
+    let text = format!("{}{options}{}", stack.file_system, between.concat());
     if stack.disks.is_empty() {
-        return text + ": no disk is known below";
+        let dropped = stack.layers.iter().any(|layer| layer.passes_flush == Some(false));
+        return if dropped { text } else { text + ": no disk is known below" };
     }
     let disks: Vec<String> = stack.disks.iter().map(disk_words).collect();
     format!("{text} on {}", disks.join(" and "))
@@ -55,7 +52,9 @@ pub(super) fn cache_line(stack: &Stack) -> String {
         return "write cache: nothing is known of it.".to_owned();
     }
     let views: Vec<String> = stack.disks.iter().map(|disk| view(disk, stack.disks.len() > 1)).collect();
-    format!("write cache: {}.", views.join("; "))
+    let below =
+        if stack.layers.iter().any(|layer| layer.kind == "loop") { " below the loop device" } else { "" };
+    format!("write cache{below}: {}.", views.join("; "))
 }
 
 fn view(disk: &Disk, named: bool) -> String {

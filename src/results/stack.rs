@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct Stack {
     /// Type of the file system as the kernel names it (`ext4`, `xfs`, `btrfs`, `tmpfs`, …).
     pub file_system: String,
-    /// Where it is mounted.
+    /// Where it is mounted, escaped where it is not text.
     #[serde(default)]
     pub mount_point: String,
     /// Mount and super-block options in force.

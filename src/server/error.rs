@@ -214,6 +214,30 @@ pub enum ServerError {
         /// As given.
         text: String,
     },
+    /// No such setting.
+    #[error("unrecognized configuration parameter \"{name}\"")]
+    UnknownSetting {
+        /// Its name.
+        name: String,
+    },
+    /// A setting that was decided when the server was built or the cluster made.
+    #[error("parameter \"{name}\" cannot be changed")]
+    FixedSetting {
+        /// Its name.
+        name: String,
+    },
+    /// A setting that is not changed on a server of others.
+    #[error("{name} is varied on scratch clusters only")]
+    ScratchOnly {
+        /// Its name.
+        name: String,
+    },
+    /// A standby that does not catch up.
+    #[error("the standby did not catch up within {} s", .limit.as_secs())]
+    StandbyBehind {
+        /// How long it was waited for.
+        limit: Duration,
+    },
     /// A scratch cluster that would lose data, and nobody asked for that.
     #[error("the scratch cluster runs with {setting}")]
     NotDurable {

@@ -17,5 +17,8 @@ pub use error::ServerError;
 use crate::sys::undo::{UndoKind, UndoTable};
 
 /// What this wing knows to undo.
-pub const UNDO: &UndoTable =
-    &[UndoKind::of::<cluster::ClusterProcesses>(), UndoKind::of::<createdb::database::ScratchDatabase>()];
+pub const UNDO: &UndoTable = &[
+    UndoKind::of::<cluster::ClusterProcesses>(),
+    UndoKind::of::<createdb::database::ScratchDatabase>(),
+    UndoKind::of::<settings::change::ChangedSetting>(),
+];

@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
+use crate::sys::SysError;
+use crate::sys::error::{reason, shown};
+
 /// An error of the simulated drives.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -128,10 +131,10 @@ pub enum Error {
     #[error("simulated drives need root")]
     NeedsRoot,
     /// The kernel has no FUSE, or a container hides it.
-    #[error("could not open \"/dev/fuse\": {}", .0.desc())]
+    #[error("could not open \"/dev/fuse\": {}", reason(*.0))]
     NoFuse(Errno),
     /// The kernel has no loop devices, or a container hides them.
-    #[error("could not open \"/dev/loop-control\": {}", .0.desc())]
+    #[error("could not open \"/dev/loop-control\": {}", reason(*.0))]
     NoLoop(Errno),
     /// A program that makes file systems is not installed.
     #[error("program \"{tool}\" is not installed")]
@@ -154,7 +157,7 @@ pub enum Error {
         found: String,
     },
     /// A system call failed.
-    #[error("could not {operation} \"{}\": {}", shown(.path), .errno.desc())]
+    #[error("could not {operation} \"{}\": {}", shown(.path), reason(*.errno))]
     Call {
         /// What was attempted, as PostgreSQL words it: `open file`.
         operation: &'static str,
@@ -163,24 +166,11 @@ pub enum Error {
         /// Why not.
         errno: Errno,
     },
-    /// A program that makes file systems failed.
-    #[error("{tool} failed: {complaint}")]
-    Tool {
-        /// Its name.
-        tool: &'static str,
-        /// What it wrote to stderr.
-        complaint: String,
-    },
-    /// A program that makes file systems did not end.
-    #[error("{tool} did not end within {limit_s} s")]
-    ToolLate {
-        /// Its name.
-        tool: &'static str,
-        /// The limit in seconds.
-        limit_s: u64,
-    },
+    /// A program that makes file systems failed, or the journal of what must be undone cannot be kept.
+    #[error(transparent)]
+    Sys(#[from] SysError),
     /// The kernel did not mount the file system.
-    #[error("could not mount {file_system} with options \"{options}\" at \"{}\": {}", shown(.target), .errno.desc())]
+    #[error("could not mount {file_system} with options \"{options}\" at \"{}\": {}", shown(.target), reason(*.errno))]
     Mount {
         /// The file system.
         file_system: &'static str,
@@ -198,7 +188,7 @@ pub enum Error {
         tag: String,
     },
     /// The disk that holds the drive's contents or its write log failed, or is full.
-    #[error("simulated drive \"{tag}\" broke: could not write to what it is kept in: {}", .errno.desc())]
+    #[error("simulated drive \"{tag}\" broke: could not write to what it is kept in: {}", reason(*.errno))]
     Broken {
         /// The drive.
         tag: String,
@@ -238,16 +228,13 @@ pub enum Error {
         what: String,
     },
     /// A command could not be started on the drive.
-    #[error("could not run \"{program}\": {}", .errno.desc())]
+    #[error("could not run \"{program}\": {}", reason(*.errno))]
     NoCommand {
         /// The program.
         program: String,
         /// Why not.
         errno: Errno,
     },
-    /// The caller's journal could not be written, so nothing was made.
-    #[error("could not write the journal")]
-    Journal(#[source] io::Error),
 }
 
 impl Error {
@@ -279,13 +266,10 @@ impl Error {
             Error::Mount { errno: Errno::EINVAL, .. } => {
                 Some("the kernel's log says which option this file system does not know".to_owned())
             }
+            Error::Sys(error) => error.hint().map(str::to_owned),
             _ => None,
         }
     }
-}
-
-fn shown(path: &Path) -> impl std::fmt::Display + '_ {
-    path.as_os_str().as_encoded_bytes().escape_ascii()
 }
 
 /// Says what was attempted on which path.

@@ -137,6 +137,7 @@ fn check_ranges(name: &str, text: &str, read: &Text) -> Result<(), Error> {
             (table, "rpm", f64::from(rotating.rpm), 60.0, 100_000.0),
             (table, "seek_track_to_track_ms", rotating.seek_track_to_track_ms, 0.0, 1000.0),
             (table, "seek_average_ms", rotating.seek_average_ms, rotating.seek_track_to_track_ms, 1000.0),
+            (table, "stroke_part", rotating.stroke_part, 0.001, 1.0),
             (table, "transfer_mb_per_s", rotating.transfer_mb_per_s, 0.1, 10_000.0),
         ]);
     }
@@ -275,7 +276,7 @@ mod tests {
         assert_eq!(text, "model \"x.toml\", line 11: \"rotating.rpm\" is 0, must be 60 to 100000");
         let text = error(&sata().replace("queue_depth = 1", "queue_depth = 0"));
         assert_eq!(text, "model \"x.toml\", line 5: \"queue_depth\" is 0, must be 1 to 65536");
-        let text = error(&sata().replace("seek_average_ms = 9.0", "seek_average_ms = nan"));
+        let text = error(&sata().replace("seek_average_ms = 8.5", "seek_average_ms = nan"));
         assert!(text.contains("line 13: \"rotating.seek_average_ms\" is NaN"), "{text}");
         let text = error(&sata().replace("block_bytes = 512", "block_bytes = 1024"));
         assert_eq!(text, "model \"x.toml\", line 3: \"block_bytes\" is 1024, must be 512 or 4096");

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::mounts::{Mount, shown};
+use crate::sys::error::shown;
+
+use super::mounts::Mount;
 use super::root::Root;
 
 /// A mounted file system as the walk down needs it.
@@ -99,7 +101,7 @@ fn devices(root: &Root, mount: &Mount) -> Vec<String> {
         let name = root.follow(format!("sys/dev/block/{}", mount.device));
         return name.iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect();
     }
-    let source = shown(&mount.source);
+    let source = mount.source.to_str().unwrap_or_default();
     let named: Vec<String> = source.split(':').filter_map(|part| kernel_name(root, part)).collect();
     let Some(first) = named.first().filter(|_| mount.file_system == "btrfs") else { return named };
     let members = root.names("sys/fs/btrfs").into_iter().find_map(|uuid| {

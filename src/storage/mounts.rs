@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use super::error::Error;
@@ -145,11 +145,6 @@ fn unescape(field: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A path as text for a results file: what is no UTF-8 is replaced.
-pub(super) fn shown(path: &Path) -> String {
-    String::from_utf8_lossy(path.as_os_str().as_bytes()).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,9 +177,12 @@ mod tests {
             "27 1 254:0 / / rw - ext4 /dev/vda rw\n\
              40 27 8:1 / /a rw - xfs /dev/sda1 rw\n\
              41 40 8:2 / /a/b rw - xfs /dev/sda2 rw\n\
-             42 40 8:3 / /a rw - xfs /dev/sda3 rw",
+             42 40 8:3 / /a rw - xfs /dev/sda3 rw\n\
+             50 27 8:4 / /p rw - xfs /dev/sda4 rw\n\
+             51 27 8:5 / /p rw - xfs /dev/sda5 rw",
         );
         assert_eq!(id(&table, "/a/b/c"), Some(42));
+        assert_eq!(id(&table, "/p/q"), Some(51));
     }
 
     #[test]

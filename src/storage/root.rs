@@ -1,7 +1,8 @@
 //! Where the facts are read: the running system, or a captured tree of the same files.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::error::Error;
@@ -40,6 +41,14 @@ impl Root {
         let bytes = fs::read(self.at(path)).ok()?;
         let text = String::from_utf8_lossy(&bytes);
         Some(text.trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned())
+    }
+
+    /// The path that a file holds, as the kernel writes it; of a removed file, where it lay.
+    pub fn path(&self, path: impl AsRef<Path>) -> Option<PathBuf> {
+        let bytes = self.bytes(path)?;
+        let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+        let name = line.strip_suffix(b" (deleted)").unwrap_or(line);
+        Some(PathBuf::from(OsStr::from_bytes(name)))
     }
 
     /// The bytes of a file.

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::results::{Disk, Layer, Stack};
+use crate::sys::error::shown;
 
 use super::disk::disk;
 use super::error::Error;
 use super::file_systems::{self, Below};
-use super::mounts::{self, Mount, shown};
+use super::mounts::{self, Mount};
 use super::root::Root;
 
 /// What lies under `path`, top first. Reads `/proc` and `/sys` only: no privilege, and nothing that could hang on a
@@ -116,7 +117,7 @@ impl Walk<'_> {
             if let Some(whole) = place.parent().and_then(Path::file_name).and_then(|n| n.to_str()) {
                 self.device(whole);
             }
-        } else if let Some(file) = self.root.text(within("loop/backing_file")) {
+        } else if let Some(file) = self.root.path(within("loop/backing_file")) {
             self.looped(name, &place, &file);
         } else if self.root.has(within("dm")) {
             let uuid = self.root.text(within("dm/uuid")).unwrap_or_default();
@@ -181,12 +182,12 @@ impl Walk<'_> {
 
     /// A loop device turns a flush into an fsync of its file. Where no disk is found below (FUSE, memory), the loop
     /// device itself stands as the disk: its counters are the only ones.
-    fn looped(&mut self, name: &str, place: &Path, file: &str) {
+    fn looped(&mut self, name: &str, place: &Path, file: &Path) {
         let drops = self.root.text(place.join("queue/write_cache")).as_deref() == Some("write through");
         let flush = if drops {
             "set to write through: the kernel drops flushes here".to_owned()
         } else {
-            format!("makes an fsync of {file} of a flush")
+            format!("makes an fsync of {} of a flush", shown(file))
         };
         self.push("loop", name, flush, Some(!drops));
         if self.loops == 0 {
@@ -194,9 +195,8 @@ impl Walk<'_> {
         }
         self.loops += 1;
         let first = self.stack.disks.len();
-        let path = Path::new(file.strip_suffix(" (deleted)").unwrap_or(file));
-        if self.directory(path).is_err() {
-            self.push("unknown", file, "lies in another mount namespace: not visible here", None);
+        if self.directory(file).is_err() {
+            self.push("unknown", shown(file), "lies in another mount namespace: not visible here", None);
         }
         if self.stack.disks.len() == first {
             self.found(disk(self.root, name, place));

@@ -113,28 +113,22 @@ fn listed(hazards: &[Hazard]) -> String {
     hazards.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// One disk that was to be switched.
+/// One disk of a [`Switch`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Switched {
     /// The disk.
     pub disk: Disk,
-    /// Both views before.
+    /// Both views as found.
     pub before: CacheView,
-    /// Both views as read back.
+    /// Both views as last read back.
     pub after: CacheView,
-    /// Its entry in the journal; none where it was in the asked-for state already.
-    entry: Option<u64>,
     was: Cache,
+    now: Cache,
+    /// Its entry in the journal as long as it may be in another state than it was found in.
+    entry: Option<u64>,
 }
 
-impl Switched {
-    /// False where it was in the asked-for state already.
-    pub fn was_switched(&self) -> bool {
-        self.entry.is_some()
-    }
-}
-
-/// Disks switched, and held against other runs until [`restore`](Self::restore) or the end.
+/// Disks whose write cache is switched, held against other runs until [`restore`](Self::restore) or the end.
 #[derive(Debug)]
 pub struct Switch {
     /// Every disk of the stack.
@@ -159,74 +153,122 @@ pub fn write_cache(
     journal: &Journal,
     commands: &impl Commands,
 ) -> Result<Switch, SwitchError> {
-    if stack.disks.is_empty() {
-        return Err(SwitchError::NoDisk { file_system: stack.file_system.clone() });
-    }
-    let mut locks = Vec::new();
-    let mut plan = Vec::new();
-    let mut found_off = Vec::new();
-    for disk in &stack.disks {
-        let (switched, lock) = look(disk, to, commands)?;
-        locks.push(lock);
-        if to == Cache::On && switched.was == Cache::Off {
-            found_off.push(Hazard::WasOff { disk: disk.name.clone() });
+    let mut switch = Switch::take(stack, &[to], care, commands)?;
+    switch.turn(to, journal, commands)?;
+    Ok(switch)
+}
+
+impl Switch {
+    /// Takes the disks of a stack for a run that will need their caches in these states; nothing is switched yet.
+    pub fn take(
+        stack: &Stack,
+        states: &[Cache],
+        care: Care,
+        commands: &impl Commands,
+    ) -> Result<Self, SwitchError> {
+        if stack.disks.is_empty() {
+            return Err(SwitchError::NoDisk { file_system: stack.file_system.clone() });
         }
-        plan.push(switched);
-    }
-    if let Care::Heed(mut hazards) = care
-        && plan.iter().any(|switched| switched.was != to)
-    {
-        hazards.extend(found_off);
-        if !hazards.is_empty() {
-            return Err(SwitchError::Hazards { hazards });
+        let mut taken = Self { disks: Vec::new(), locks: Vec::new() };
+        for disk in &stack.disks {
+            let (switched, lock) = look(disk, states, commands)?;
+            taken.disks.push(switched);
+            taken.locks.push(lock);
         }
-    }
-    let mut done = Switch { disks: Vec::new(), locks };
-    for mut switched in plan {
-        let result = one(&mut switched, to, journal, commands);
-        done.disks.push(switched);
-        if let Err(first) = result {
-            return Err(match done.restore(journal, commands) {
-                Ok(_) => first,
-                Err(second) => SwitchError::AndBack { first: Box::new(first), second: Box::new(second) },
-            });
+        let changes = |disk: &&Switched| states.iter().any(|state| *state != disk.was);
+        if let Care::Heed(mut hazards) = care
+            && taken.disks.iter().any(|disk| changes(&disk))
+        {
+            let off = taken.disks.iter().filter(|disk| disk.was == Cache::Off).filter(changes);
+            hazards.extend(off.map(|disk| Hazard::WasOff { disk: disk.disk.name.clone() }));
+            if !hazards.is_empty() {
+                return Err(SwitchError::Hazards { hazards });
+            }
         }
+        Ok(taken)
     }
-    Ok(done)
+
+    /// Switches every disk; where one cannot be, all are brought back to what they were found in.
+    pub fn turn(
+        &mut self,
+        to: Cache,
+        journal: &Journal,
+        commands: &impl Commands,
+    ) -> Result<(), SwitchError> {
+        let turned = self.disks.iter_mut().try_for_each(|disk| disk.turn(to, journal, commands));
+        turned.map_err(|first| match self.bring_back(journal, commands) {
+            Ok(()) => first,
+            Err(second) => SwitchError::AndBack { first: Box::new(first), second: Box::new(second) },
+        })
+    }
+
+    /// Switches back what was switched, last first, and gives both views as read back. Every disk is tried; the first
+    /// failure is told, and stays in the journal.
+    pub fn restore(
+        mut self,
+        journal: &Journal,
+        commands: &impl Commands,
+    ) -> Result<Vec<Switched>, SwitchError> {
+        self.bring_back(journal, commands)?;
+        Ok(self.disks)
+    }
+
+    fn bring_back(&mut self, journal: &Journal, commands: &impl Commands) -> Result<(), SwitchError> {
+        let mut failed = None;
+        for disk in self.disks.iter_mut().rev() {
+            if let Err(error) = disk.bring_back(journal, commands) {
+                failed = failed.or(Some(error));
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+impl Switched {
+    fn turn(&mut self, to: Cache, journal: &Journal, commands: &impl Commands) -> Result<(), SwitchError> {
+        if self.now == to {
+            return Ok(());
+        }
+        if self.entry.is_none() {
+            self.entry = Some(journal.push(&SwitchedCache::of(&self.disk, self.was))?);
+        }
+        self.after = turn(&self.disk, to, commands)?;
+        self.now = to;
+        Ok(())
+    }
+
+    fn bring_back(&mut self, journal: &Journal, commands: &impl Commands) -> Result<(), SwitchError> {
+        let Some(entry) = self.entry else { return Ok(()) };
+        (_, self.after) = back(&self.disk, self.was, commands)?;
+        self.now = self.was;
+        journal.done(entry)?;
+        self.entry = None;
+        Ok(())
+    }
 }
 
 /// Locks and asks one disk.
-fn look(disk: &Disk, to: Cache, commands: &impl Commands) -> Result<(Switched, File), SwitchError> {
+fn look(disk: &Disk, states: &[Cache], commands: &impl Commands) -> Result<(Switched, File), SwitchError> {
     let at = |source| SwitchError::Drive { disk: disk.name.clone(), source };
     let lock = commands.lock(disk).map_err(at)?;
-    let was = match commands.ask(disk).map_err(at)?.cache {
+    let told = commands.ask(disk).map_err(at)?.cache;
+    let was = match told {
         Some(was) => was,
-        None if to == Cache::Off => Cache::Off,
-        None => return Err(SwitchError::NoCache { disk: disk.name.clone() }),
+        None if states.contains(&Cache::On) => {
+            return Err(SwitchError::NoCache { disk: disk.name.clone() });
+        }
+        None => Cache::Off,
     };
-    if disk.serial.is_none() && disk.wwn.is_none() && was != to {
+    if disk.serial.is_none() && disk.wwn.is_none() && states.iter().any(|state| *state != was) {
         return Err(SwitchError::Unnamed { disk: disk.name.clone() });
     }
-    let before = view(was, disk, commands);
-    Ok((Switched { disk: disk.clone(), after: before.clone(), before, entry: None, was }, lock))
+    let before = view(told, disk, commands);
+    Ok((Switched { disk: disk.clone(), after: before.clone(), before, was, now: was, entry: None }, lock))
 }
 
-fn view(drive: Cache, disk: &Disk, commands: &impl Commands) -> CacheView {
-    CacheView { kernel: commands.kernel_view(disk), drive: Some(drive.name().to_owned()), remark: None }
-}
-
-fn one(
-    switched: &mut Switched,
-    to: Cache,
-    journal: &Journal,
-    commands: &impl Commands,
-) -> Result<(), SwitchError> {
-    if switched.was == to {
-        return Ok(());
-    }
-    switched.entry = Some(journal.push(&SwitchedCache::of(&switched.disk, switched.was))?);
-    switched.after = turn(&switched.disk, to, commands)?;
-    Ok(())
+fn view(drive: Option<Cache>, disk: &Disk, commands: &impl Commands) -> CacheView {
+    let drive = drive.map_or("none", Cache::name).to_owned();
+    CacheView { kernel: commands.kernel_view(disk), drive: Some(drive), remark: None }
 }
 
 /// Switches one disk and gives both views as read back. A cache switched off is written out before, and once more for
@@ -241,40 +283,12 @@ fn turn(disk: &Disk, to: Cache, commands: &impl Commands) -> Result<CacheView, S
         commands.flush(disk).map_err(at)?;
     }
     commands.rescan(disk).map_err(at)?;
-    match commands.ask(disk).map_err(at)?.cache {
-        Some(found) if found == to => Ok(view(found, disk, commands)),
-        found => {
-            let found = found.map_or("none", Cache::name);
-            Err(SwitchError::NotHonoured { disk: disk.name.clone(), to, found })
-        }
+    let found = commands.ask(disk).map_err(at)?.cache;
+    if found == Some(to) {
+        return Ok(view(found, disk, commands));
     }
-}
-
-impl Switch {
-    /// Switches back what was switched, last first, and gives both views as read back. Every disk is tried; the first
-    /// failure is told, and stays in the journal.
-    pub fn restore(
-        mut self,
-        journal: &Journal,
-        commands: &impl Commands,
-    ) -> Result<Vec<Switched>, SwitchError> {
-        let mut failed = None;
-        for switched in self.disks.iter_mut().rev() {
-            let Some(entry) = switched.entry else { continue };
-            match back(&switched.disk, switched.was, commands) {
-                Ok((_, now)) => {
-                    switched.after = now;
-                    journal.done(entry)?;
-                }
-                Err(error) => failed = failed.or(Some(error)),
-            }
-        }
-        drop(self.locks);
-        match failed {
-            None => Ok(self.disks),
-            Some(error) => Err(error),
-        }
-    }
+    let found = found.map_or("none", Cache::name);
+    Err(SwitchError::NotHonoured { disk: disk.name.clone(), to, found })
 }
 
 /// Brings a disk into its old state unless it is in it.
@@ -283,7 +297,7 @@ fn back(disk: &Disk, was: Cache, commands: &impl Commands) -> Result<(Undone, Ca
     if commands.ask(disk).map_err(at)?.cache == Some(was) {
         // The kernel may not have looked since.
         commands.rescan(disk).map_err(at)?;
-        return Ok((Undone::Before, view(was, disk, commands)));
+        return Ok((Undone::Before, view(Some(was), disk, commands)));
     }
     Ok((Undone::Now, turn(disk, was, commands)?))
 }

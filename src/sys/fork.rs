@@ -7,7 +7,7 @@
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -82,6 +82,7 @@ pub fn detached(name: &str, keep: &[RawFd], body: impl FnOnce() -> i32) -> Resul
     // SAFETY: the child leaves by _exit below and uses nothing that another thread may hold (see the module's head).
     let forked = unsafe { fork() };
     if let Ok(ForkResult::Child) = forked {
+        let _guard = PanicEndsProcess;
         let code = match become_detached(name, keep) {
             Ok(()) => body(),
             Err(errno) => errno as i32,
@@ -102,7 +103,7 @@ pub fn helper(body: impl FnOnce() -> i32) -> Result<Process, Errno> {
     match unsafe { fork() }? {
         ForkResult::Parent { child } => Process::new(child),
         ForkResult::Child => {
-            exit_on_panic();
+            let _guard = PanicEndsProcess;
             leave(body())
         }
     }
@@ -113,12 +114,20 @@ fn leave(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-fn exit_on_panic() {
-    std::panic::set_hook(Box::new(|_| leave(PANICKED)));
+/// While a thread holds it, a panic of that thread ends the whole process. (A panic hook would be set under a lock that
+/// some thread of the parent may have held.)
+#[derive(Debug)]
+pub struct PanicEndsProcess;
+
+impl Drop for PanicEndsProcess {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            leave(PANICKED);
+        }
+    }
 }
 
 fn become_detached(name: &str, keep: &[RawFd]) -> Result<(), Errno> {
-    exit_on_panic();
     setsid()?;
     reset_signals()?;
     let mut kept = keep.to_vec();
@@ -237,35 +246,6 @@ fn watch_over(child: Pid, forwarded: &SigSet) -> i32 {
     }
 }
 
-/// What a tool said and how it ended.
-#[derive(Debug)]
-pub struct Ended {
-    /// Its exit status; `None` when it was killed at its limit.
-    pub status: Option<ExitStatus>,
-    /// What it wrote to stderr.
-    pub complaint: String,
-}
-
-/// Runs a tool without stdin and stdout, `limit` at the most. ENOENT when it is not there.
-pub fn run(program: &str, arguments: &[&str], limit: Duration) -> std::io::Result<Ended> {
-    let mut child = Command::new(program)
-        .args(arguments)
-        .env("LC_ALL", "C")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    let process = Process::new(Pid::from_raw(child.id().cast_signed()))?;
-    let timeout = PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX);
-    let over = poll(&mut [PollFd::new(process.handle.as_fd(), PollFlags::POLLIN)], timeout)? == 0;
-    if over {
-        child.kill()?;
-    }
-    let output = child.wait_with_output()?;
-    let complaint = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Ok(Ended { status: (!over).then_some(output.status), complaint })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -293,12 +273,6 @@ mod tests {
         let process = detached("fsynclab-test", &[], || panic!("on purpose")).expect("it can be forked");
         let ended = process.wait(LIMIT).expect("it can be waited for");
         assert!(matches!(ended, Some(WaitStatus::Exited(_, PANICKED))), "{ended:?}");
-    }
-
-    #[test]
-    fn a_tool_that_takes_too_long_is_ended() {
-        let ended = run("sleep", &["60"], Duration::from_millis(50)).expect("sleep is there");
-        assert!(ended.status.is_none());
     }
 
     #[test]

@@ -96,6 +96,12 @@ pub struct Image {
 impl Image {
     /// A mounted file system of `size` (as truncate(1) takes it; XFS needs 300M) with mount options (may be empty).
     pub fn new(file_system: FileSystem, size: &str, options: &str) -> Self {
+        Self::with_sectors(file_system, size, options, 512)
+    }
+
+    /// The same on a device with logical sectors of so many bytes; ext4 on 4096 needs a size from which it takes
+    /// blocks of 4096: 600M.
+    pub fn with_sectors(file_system: FileSystem, size: &str, options: &str, sector_bytes: u32) -> Self {
         let directory = scratch("image");
         let image = directory.path().join("image");
         run("truncate", &[OsStr::new("-s"), OsStr::new(size), image.as_os_str()]);
@@ -103,9 +109,10 @@ impl Image {
         let mut arguments: Vec<&OsStr> = arguments.iter().map(OsStr::new).collect();
         arguments.push(image.as_os_str());
         run(mkfs, &arguments);
-        let device = run("losetup", &[OsStr::new("--find"), OsStr::new("--show"), image.as_os_str()])
-            .trim()
-            .to_owned();
+        let sectors = format!("--sector-size={sector_bytes}");
+        let arguments = ["--find", "--show", &sectors].map(OsStr::new);
+        let arguments: Vec<&OsStr> = arguments.into_iter().chain([image.as_os_str()]).collect();
+        let device = run("losetup", &arguments).trim().to_owned();
         let mut mounted = Self { directory, device, old_write_cache: String::new() };
         // A loop number keeps what its last user made of its queue.
         mounted.old_write_cache = mounted.write_cache();

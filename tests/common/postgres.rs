@@ -8,9 +8,6 @@ use fsynclab::sys::journal::Journal;
 use fsynclab::sys::watch::Quiet;
 use tempfile::TempDir;
 
-/// The major versions installed.
-pub const VERSIONS: [u32; 4] = [15, 16, 17, 18];
-
 /// The programs of a version.
 pub fn directory(major: u32) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(

@@ -3,9 +3,10 @@
 
 use std::path::PathBuf;
 
-use fsynclab::simdrive::mount::{Options, Record, SimulatedDrive};
+use fsynclab::simdrive::mount::{Options, SimulatedDrive};
 use fsynclab::simdrive::spec::{FileSystem, Spec};
 use fsynclab::sys::clock::now_ns;
+use fsynclab::sys::journal::Journal;
 
 /// Where the tests keep the contents of their drives.
 pub fn directory() -> PathBuf {
@@ -13,14 +14,18 @@ pub fn directory() -> PathBuf {
         .map_or_else(|| PathBuf::from("/var/tmp/fsynclab-test"), PathBuf::from)
 }
 
-/// A journal that forgets.
-#[expect(clippy::unnecessary_wraps, reason = "the type of a journal")]
-pub fn forget(_: &Record) -> std::io::Result<()> {
-    Ok(())
+/// A number from the environment: how long a campaign is.
+pub fn number(variable: &str, otherwise: u64) -> u64 {
+    std::env::var(variable).map_or(otherwise, |text| text.parse().expect("a number"))
 }
 
-/// Plain options with this journal.
-pub fn options(journal: &mut dyn FnMut(&Record) -> std::io::Result<()>) -> Options<'_> {
+/// A journal of a test's own.
+pub fn journal() -> Journal {
+    Journal::create(&directory().join("state")).expect("root can write a journal")
+}
+
+/// Plain options.
+pub fn options(journal: &Journal) -> Options<'_> {
     Options { seed: 1, directory: directory(), aged: true, write_log: None, journal }
 }
 
@@ -30,8 +35,8 @@ pub fn spec(file_system: FileSystem) -> Spec {
 }
 
 /// A drive as the spec says.
-pub fn drive(spec: &Spec) -> SimulatedDrive {
-    SimulatedDrive::create(spec, options(&mut forget)).expect("root can make a simulated drive")
+pub fn drive(spec: &Spec, journal: &Journal) -> SimulatedDrive {
+    SimulatedDrive::create(spec, options(journal)).expect("root can make a simulated drive")
 }
 
 /// Waits until something holds, ten seconds at the most.

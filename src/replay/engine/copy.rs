@@ -10,7 +10,7 @@ use super::listing::Kind;
 use super::passes::{Key, Sorted};
 use super::stopwatch::Part;
 use super::{EngineError, Observer, Run, Skipped, fault};
-use crate::replay::policy::axes::WRITE_BYTES;
+use crate::replay::policy::axes::{RANGE_BYTES, WRITE_BYTES};
 use crate::replay::policy::{CopyBy, Every, Hint, Open, Order, SyncWhen, Type};
 use crate::sys::kernel::{Call, Kernel};
 
@@ -61,8 +61,7 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
             }
             opened => opened?,
         };
-        let sorts = matches!(self.axes().sync, SyncWhen::Each | SyncWhen::Syncfs)
-            && self.axes().order != Order::Readdir;
+        let sorts = self.sorts_copies();
         let mut sorted = Sorted::default();
         self.tools.listing.begin();
         loop {
@@ -87,6 +86,12 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
         Ok(self.calls.close(directory, self.source.as_cstr())?)
     }
 
+    /// Where files are synced as they are copied, the order of syncing is that of copying.
+    fn sorts_copies(&self) -> bool {
+        let axes = self.axes();
+        matches!(axes.sync, SyncWhen::Each | SyncWhen::Syncfs) && axes.order != Order::Readdir
+    }
+
     fn copy_sorted(&mut self, sorted: &Sorted) -> Result<(), EngineError> {
         for position in sorted.order(self.axes().order) {
             let name = sorted.name(position).to_bytes();
@@ -109,7 +114,7 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
     /// nothing where it is gone.
     fn source_kind(&mut self, kind: Kind) -> Result<Option<(Kind, u64)>, EngineError> {
         let axes = self.axes();
-        let sized = axes.order == Order::Size && matches!(axes.sync, SyncWhen::Each | SyncWhen::Syncfs);
+        let sized = axes.order == Order::Size && self.sorts_copies();
         if axes.r#type == Type::DType && kind != Kind::Unknown && !sized {
             return Ok(Some((kind, 0)));
         }
@@ -224,6 +229,7 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
             if moved == 0 {
                 break;
             }
+            self.go_on_after(offset, moved)?;
             offset += moved;
             if matches!(pace, Pace::EachChunk) {
                 self.hint(to, flushed, moved)?;
@@ -234,6 +240,11 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
             self.hint(to, flushed, offset - flushed)?;
         }
         Ok(offset)
+    }
+
+    /// A large file, or one that grows as fast as it is read, is left where a multiple of 1 MiB was passed.
+    fn go_on_after(&self, offset: u64, moved: u64) -> Result<(), EngineError> {
+        if offset / RANGE_BYTES == (offset + moved) / RANGE_BYTES { Ok(()) } else { self.go_on() }
     }
 
     fn pace(&self) -> Pace {
@@ -313,6 +324,7 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
             let padded = length.next_multiple_of(block);
             self.tools.buffer.bytes()[length..padded].fill(0);
             self.write(to, padded)?;
+            self.go_on_after(offset, length as u64)?;
             offset += length as u64;
             if padded > length {
                 let cut = self.calls.kernel.ftruncate(to, offset);

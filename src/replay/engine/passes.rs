@@ -94,7 +94,7 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
                     run.copied.hint_unsupported = run.calls.hint(file.as_fd(), path, 0, 0)?;
                     Ok(run.calls.close(file, path)?)
                 })?;
-                if run.axes().dirs != Dirs::None {
+                if run.axes().dirs != Dirs::None && run.copied.hint_unsupported.is_none() {
                     // A file system whose directories have no pages to write back is not without hints.
                     let path = run.target.as_cstr();
                     let file = run.calls.open(path, OFlag::O_RDONLY)?;
@@ -112,10 +112,12 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
         for position in group {
             self.at_directory(position, |run| {
                 run.walk(Type::DType, false, &mut |run, _| {
+                    if run.copied.hint_unsupported.is_some() {
+                        return Ok(());
+                    }
                     let path = run.target.as_cstr();
                     let file = run.calls.open(path, OFlag::O_RDONLY)?;
-                    let refused = run.calls.settle(file.as_fd(), path)?;
-                    run.copied.hint_unsupported = run.copied.hint_unsupported.or(refused);
+                    run.copied.hint_unsupported = run.calls.settle(file.as_fd(), path)?;
                     Ok(run.calls.close(file, path)?)
                 })
             })?;
@@ -186,8 +188,10 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
         self.clock.enter(Part::Settle);
         if axes.settle == Settle::Wait {
             for (position, file) in held.files.iter().enumerate() {
-                let refused = self.calls.settle(file.as_fd(), named(position))?;
-                self.copied.hint_unsupported = self.copied.hint_unsupported.or(refused);
+                if self.copied.hint_unsupported.is_none() {
+                    let refused = self.calls.settle(file.as_fd(), named(position))?;
+                    self.copied.hint_unsupported = refused;
+                }
             }
         }
         self.clock.enter(Part::SyncFiles);

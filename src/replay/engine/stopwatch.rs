@@ -56,11 +56,11 @@ impl Stopwatch {
         std::mem::replace(&mut self.part, part)
     }
 
-    /// Nanoseconds from the start to the last change of part, and what they went into. A clock that ran backwards makes
-    /// this zero, and such a sample is discarded.
-    pub(super) fn stop(mut self) -> (u64, Phases) {
+    /// When it was started, nanoseconds from there to the last change of part, and what they went into. A clock that ran
+    /// backwards makes these zero, and such a sample is discarded.
+    pub(super) fn stop(mut self) -> (u64, u64, Phases) {
         self.enter(Part::Copy);
         let named = Part::ALL.iter().map(|part| (part.name().to_owned(), self.spent_ns[*part as usize]));
-        (self.since_ns.saturating_sub(self.start_ns), named.collect())
+        (self.start_ns, self.since_ns.saturating_sub(self.start_ns), named.collect())
     }
 }

@@ -107,6 +107,16 @@ fn a_tree_that_is_not_there_is_a_fault() {
 }
 
 #[test]
+fn everything_that_cannot_be_read_is_named_up_to_a_hundred() {
+    let unreadable = |count: usize| {
+        let paths = (0..count).map(|number| PathBuf::from(format!("p\n{number}"))).collect();
+        ShapeError::Unreadable(paths).to_string()
+    };
+    assert_eq!(unreadable(2), "could not read \"p\\n0\", \"p\\n1\": Permission denied");
+    assert!(unreadable(101).ends_with("\"p\\n99\" and 1 more: Permission denied"));
+}
+
+#[test]
 fn a_scaled_shape_has_so_many_times_the_files() {
     let one = Shape { directories: vec![name(b"d")], files: vec![FileShape::dense(name(b"d/a"), 5)] };
     let three = one.scaled(3).expect("shape");

@@ -5,6 +5,7 @@
 
 mod binaries;
 mod processes;
+mod standby;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use binaries::{Binaries, Version, installed};
 pub use processes::inside;
+pub use standby::Standby;
 
 use super::connect::{Session, connect_to};
 use super::conninfo::{Address, Asked, Host, Surroundings, Target, resolve};

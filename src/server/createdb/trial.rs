@@ -175,7 +175,7 @@ fn in_a_row(
     measured.wal_bytes = wal.get(wal.len() / 2).copied().unwrap_or(0);
     measured.elapsed_ns = mean(&measured.create_ns);
     measured.drop_elapsed_ns = mean(&measured.drop_ns);
-    measured.phases = attribution::mean(&parts);
+    measured.phases = attribution::mean(&parts, measured.elapsed_ns);
     Ok(measured)
 }
 

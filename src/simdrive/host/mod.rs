@@ -9,7 +9,7 @@
 //! - Nothing in the way of a request allocates page cache or any other memory: direct I/O, buffers made before, every
 //!   page locked. A page fault would be enough: in a memory cgroup it waits for writeback, which waits for this process.
 //!   PR_SET_IO_FLUSHER says the same to the kernel once more, where it is permitted.
-//! - It exits on the first panic of any thread.
+//! - It exits on the first panic of any thread (fuser's own ends its session).
 //! - When the program ends without a word, latency stops, and the kernel unmounts at full speed.
 
 mod answer;
@@ -24,7 +24,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use fuser::{Config, Session, SessionACL};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
@@ -40,6 +40,7 @@ use self::store::Store;
 use super::model::{Model, Options};
 use super::writelog::Header;
 use crate::sys::clock::now_ns;
+use crate::sys::fork::PanicEndsProcess;
 use crate::sys::{memory, namespace};
 
 /// Longest request: the kernel's own limit for FUSE (256 pages).
@@ -93,19 +94,16 @@ impl Server {
         let session = Session::from_fd(drive, self.fuse, SessionACL::Owner, Config::default())?;
         self.line.answer(Status::default())?;
 
-        let drainers: Vec<_> = [Some(Arc::clone(&store)), log_store]
-            .into_iter()
-            .flatten()
-            .map(|store| thread::Builder::new().name("drain".to_owned()).spawn(move || store.drain()))
-            .collect::<Result<_, _>>()?;
+        let stores = [Some(Arc::clone(&store)), log_store].into_iter().flatten();
+        let drainers =
+            stores.map(|store| start("drain", move || store.drain())).collect::<io::Result<Vec<_>>>()?;
         let timed = Arc::clone(&engine);
-        thread::Builder::new().name("timer".to_owned()).spawn(move || {
+        start("timer", move || {
             memory::wake_on_time();
             timed.keep_time();
         })?;
-        let asked = (Arc::clone(&engine), Arc::clone(&store));
-        let line = self.line;
-        thread::Builder::new().name("control".to_owned()).spawn(move || obey(&line, &asked.0, &asked.1))?;
+        let (asked, kept, line) = (Arc::clone(&engine), Arc::clone(&store), self.line);
+        start("control", move || obey(&line, &asked, &kept))?;
 
         let ended = session.run();
         let log = engine.close();
@@ -113,6 +111,17 @@ impl Server {
         finish(log, drainers)?;
         ended
     }
+}
+
+/// Starts a thread whose panic is the end of the process.
+fn start<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let _guard = PanicEndsProcess;
+        body()
+    })
 }
 
 /// SIGTERM is for the control thread alone, at the time it waits for it.
@@ -127,7 +136,7 @@ fn keep_out_of_the_way() -> io::Result<()> {
     Ok(())
 }
 
-fn finish(log: Option<Log>, drainers: Vec<thread::JoinHandle<io::Result<()>>>) -> io::Result<()> {
+fn finish(log: Option<Log>, drainers: Vec<JoinHandle<io::Result<()>>>) -> io::Result<()> {
     let mut log = log;
     if let Some(log) = &mut log {
         log.finish()?;

@@ -4,6 +4,8 @@
 //! - fsync of an overwrite whose time stamp has changed: the data; the journal's descriptor and one inode block, in one
 //!   write of 8 kB; a flush; the commit block behind it, 4 kB; a flush.
 //! - fsync of a new file: the data; descriptor and five blocks (inodes, directory, bitmaps), 24 kB; the rest as before.
+//! - file data: up to 64 KiB go behind the last file of the directory, what is allocated beyond that behind the last
+//!   large file, in the root's part (ext4's stream allocation).
 //! - files created and hinted: each file's data at once, without waiting. The first fsync waits for all data, then
 //!   writes the metadata of all in one commit; every further fsync only flushes.
 //!
@@ -19,6 +21,8 @@ const TICK_NS: u64 = 4_000_000;
 const JOURNAL_BYTES: u64 = 64 << 20;
 /// The largest write the block layer sends (`max_sectors_kb`).
 const WRITE_BYTES: u64 = 1280 << 10;
+/// Beyond this a file counts as large (`mb_stream_req`).
+const STREAM_FROM_BYTES: u64 = 64 << 10;
 /// The hint of PostgreSQL 9.0 comes after so many bytes.
 const HINT_BYTES: u64 = 64 << 10;
 /// Requests under way when reading or writing in a row.
@@ -33,7 +37,10 @@ pub(super) struct Ext4 {
     under_way: u64,
     completions: Vec<Completion>,
     file_bytes: u64,
+    /// Where the next small file of the directory goes.
     directory_bytes: u64,
+    /// Where the next part of a large file goes.
+    stream_bytes: u64,
     journal_bytes: u64,
     /// How far into the journal.
     journal_used_bytes: u64,
@@ -53,6 +60,7 @@ impl Ext4 {
             completions: Vec::new(),
             file_bytes: part(3),
             directory_bytes: part(53),
+            stream_bytes: part(4),
             journal_bytes: part(47),
             journal_used_bytes: 0,
             stamped_tick: None,
@@ -112,15 +120,21 @@ impl Ext4 {
         }
     }
 
-    /// Sends the data of a new file, behind the one before, without waiting.
-    fn create(&mut self, length_bytes: u64, write_bytes: u64) {
+    /// Sends the data of a new file, allocated and written in parts of `part_bytes`, without waiting.
+    fn create(&mut self, length_bytes: u64, part_bytes: u64) {
         let blocks_bytes = length_bytes.next_multiple_of(BLOCK_BYTES);
         let mut sent_bytes = 0;
         while sent_bytes < blocks_bytes {
-            let part_bytes = write_bytes.min(blocks_bytes - sent_bytes);
-            self.submit(Operation::Write, self.directory_bytes, part_bytes);
-            self.directory_bytes += part_bytes;
-            sent_bytes += part_bytes;
+            let length_bytes = part_bytes.min(blocks_bytes - sent_bytes);
+            sent_bytes += length_bytes;
+            let place = if sent_bytes > STREAM_FROM_BYTES {
+                &mut self.stream_bytes
+            } else {
+                &mut self.directory_bytes
+            };
+            let offset_bytes = *place;
+            *place += length_bytes;
+            self.submit(Operation::Write, offset_bytes, length_bytes);
         }
     }
 

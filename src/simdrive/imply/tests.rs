@@ -130,12 +130,13 @@ type Change = fn(&mut Model, f64);
 
 /// The table of docs/MODELS.md: a row a number of sata-2009, moved down and up by a tenth.
 fn moved_table() -> String {
-    let changes: [(&str, Change); 6] = [
+    let changes: [(&str, Change); 7] = [
         ("as it is", |_, _| ()),
         // Whole numbers only.
         ("rpm", |model, by| rotating(model).rpm = if by < 1.0 { 6480 } else { 7920 }),
         ("seek_track_to_track_ms", |model, by| rotating(model).seek_track_to_track_ms *= by),
         ("seek_average_ms", |model, by| rotating(model).seek_average_ms *= by),
+        ("stroke_part", |model, by| rotating(model).stroke_part *= by),
         ("transfer_mb_per_s", |model, by| rotating(model).transfer_mb_per_s *= by),
         ("command_overhead_us", |model, by| model.command_overhead_us *= by),
     ];

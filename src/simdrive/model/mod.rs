@@ -79,7 +79,7 @@ pub struct Options {
     pub write_cache: bool,
     /// What a flush does. [`Model::options`] has what the model ships with.
     pub flush: Flush,
-    /// Size of the simulated drive: it stands for the whole stroke of a rotating one.
+    /// Size of the simulated drive, however much its model has.
     pub size_bytes: u64,
     /// Decides the angle at which a rotating drive starts. The same seed gives the same run.
     pub seed: u64,

@@ -37,7 +37,7 @@ pub enum Mechanism {
     Network(Network),
 }
 
-/// Disks and an arm: one track after the other, all of one length; the drive's size is the whole stroke.
+/// Disks and an arm: one track after the other, all of one length.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rotating {
@@ -48,6 +48,8 @@ pub struct Rotating {
     /// Mean of all seeks, as data sheets give it, in milliseconds. A seek over the part d of the stroke takes
     /// track-to-track + c·√d; the mean of √d over all pairs is 8/15, which gives c.
     pub seek_average_ms: f64,
+    /// The part of the stroke that the drive's size spans, for a file system need not fill a disk.
+    pub stroke_part: f64,
     /// Sustained transfer, in MB/s; with the revolution it gives the length of a track.
     pub transfer_mb_per_s: f64,
 }

@@ -27,7 +27,7 @@ pub(super) struct Disk {
     revolution_ns: u64,
     track_bytes: u64,
     track_to_track_ns: u64,
-    /// What a seek over the whole stroke takes beyond track-to-track.
+    /// What a seek over the drive's whole size takes beyond track-to-track.
     stroke_ns: f64,
     size_bytes: u64,
     /// The angle at time 0, as a time.
@@ -47,7 +47,7 @@ impl Disk {
             revolution_ns,
             track_bytes,
             track_to_track_ns: ms_to_ns(numbers.seek_track_to_track_ms),
-            stroke_ns: beyond_ms * 1e6,
+            stroke_ns: beyond_ms * 1e6 * numbers.stroke_part.sqrt(),
             size_bytes: options.size_bytes.max(1),
             start_ns: start_angle_ns(options.seed, revolution_ns),
             head_bytes: 0,

@@ -16,6 +16,7 @@ fn disk(queue_depth: u32, write_cache: Option<WriteCache>) -> Model {
             rpm: 6000,
             seek_track_to_track_ms: 1.0,
             seek_average_ms: 7.4,
+            stroke_part: 1.0,
             transfer_mb_per_s: 100.0,
         }),
         write_cache,
@@ -126,8 +127,13 @@ fn with_queueing_a_contiguous_write_does_not_miss_it() {
 
 #[test]
 fn with_queueing_odd_sizes_across_tracks_do_not_miss_it_either() {
-    let odd =
-        Rotating { rpm: 7200, seek_track_to_track_ms: 1.0, seek_average_ms: 9.0, transfer_mb_per_s: 97.0 };
+    let odd = Rotating {
+        rpm: 7200,
+        seek_track_to_track_ms: 1.0,
+        seek_average_ms: 9.0,
+        stroke_part: 1.0,
+        transfer_mb_per_s: 97.0,
+    };
     let mut session = Session::new(&Model { mechanism: Mechanism::Rotating(odd), ..disk(8, None) });
     for at in 0..300 {
         session.submit(Operation::Write, 12_345 + at * 33_331, 33_331);

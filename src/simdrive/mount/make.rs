@@ -11,7 +11,9 @@ use super::plan::{Plan, tool};
 use super::queue;
 use crate::simdrive::error::{Attempt, Error};
 use crate::simdrive::spec::FileSystem;
-use crate::sys::{fork, mounts};
+use crate::sys::mounts;
+use crate::sys::tools::Tool;
+use crate::sys::watch::Quiet;
 
 /// Longest time for mkfs, at zero latency.
 const MKFS_LIMIT: Duration = Duration::from_mins(1);
@@ -33,15 +35,9 @@ pub fn find_tool(file_system: FileSystem) -> Result<(), Error> {
 /// mkfs on loop device `number`.
 pub fn make_file_system(file_system: FileSystem, number: u32) -> Result<(), Error> {
     let tool = tool(file_system);
-    let device = format!("/dev/loop{number}");
-    let mut arguments = tool.arguments.to_vec();
-    arguments.push(&device);
-    let ended = fork::run(tool.program, &arguments, MKFS_LIMIT).attempt("run program", tool.program)?;
-    match ended.status {
-        None => Err(Error::ToolLate { tool: tool.program, limit_s: MKFS_LIMIT.as_secs() }),
-        Some(status) if status.success() => Ok(()),
-        Some(_) => Err(Error::Tool { tool: tool.program, complaint: ended.complaint }),
-    }
+    let command = Tool::new(tool.program).args(tool.arguments).arg(queue::node(number)).limit(MKFS_LIMIT);
+    command.run(&Quiet)?.success()?;
+    Ok(())
 }
 
 /// Mounts it with the options of the plan.

@@ -16,7 +16,6 @@ mod setup;
 mod teardown;
 mod transport;
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ use nix::errno::Errno;
 
 pub use plan::model_of;
 pub use run::{MOUNT_VARIABLE, run_command};
-pub use teardown::{Record, leftovers, remove_number, umount, undo};
+pub use teardown::{Record, leftovers, remove_number, umount};
 
 use self::keeper::Keeper;
 use self::teardown::Ending;
@@ -32,9 +31,14 @@ use super::error::{Attempt, Error, errno_of};
 use super::host::{Line, Message, Status, Tally, Transport};
 use super::spec::Spec;
 use crate::sys::fork::Process;
+use crate::sys::journal::Journal;
+use crate::sys::undo::{UndoKind, UndoTable};
 
 /// For the serving process to end by itself.
 const LIMIT: Duration = Duration::from_secs(10);
+
+/// What this wing knows to undo.
+pub const UNDO: &UndoTable = &[UndoKind::of::<Record>()];
 
 /// The mark that stands in the write log where the file system is made and aged: what comes before is no part of a run.
 pub const MADE: &str = "made";
@@ -51,8 +55,8 @@ pub struct Options<'a> {
     /// Record everything that reaches the drive, data included, in this new file, on a file system that can do direct
     /// I/O. It is whole once the drive is closed.
     pub write_log: Option<PathBuf>,
-    /// Told what would have to be undone, before it is done; an error stops the making.
-    pub journal: &'a mut dyn FnMut(&Record) -> io::Result<()>,
+    /// Where what must be undone is written before it is done.
+    pub journal: &'a Journal,
 }
 
 /// A mounted drive. [`SimulatedDrive::close`] is the way out; when it is only dropped, everything stays mounted until
@@ -60,6 +64,8 @@ pub struct Options<'a> {
 #[derive(Debug)]
 pub struct SimulatedDrive {
     record: Record,
+    /// Number of its entry in the journal.
+    entry: u64,
     /// `sim/TAG`.
     home: PathBuf,
     mount_point: PathBuf,
@@ -130,9 +136,10 @@ impl SimulatedDrive {
     }
 
     /// Unmounts the drive and removes everything of it. After an error as much as possible is removed all the same; the
-    /// first error is returned. A drive on which files are open ([`Error::InUse`]) is seen by nobody any more and goes
+    /// error that tells most is returned. A drive on which files are open ([`Error::InUse`]) is seen by nobody any more and goes
     /// with the last of them.
-    pub fn close(self) -> Result<(), Error> {
+    pub fn close(self, journal: &Journal) -> Result<(), Error> {
+        let entry = self.entry;
         let told = self.ask(&Message::StopLatency).map(drop);
         let tag = self.record.tag.clone();
         let unmounted = match teardown::unmount(&self.record, &self.mount_point) {
@@ -145,8 +152,9 @@ impl SimulatedDrive {
             Ok(Ending::Clean | Ending::Aborted) => Ok(()),
             Err(error) => Err(error),
         };
-        let apart = self.take_apart();
-        told.and(unmounted).and(apart)
+        self.take_apart()?;
+        journal.done(entry)?;
+        told.and(unmounted)
     }
 
     /// Everything below the file system.

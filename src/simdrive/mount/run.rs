@@ -14,6 +14,7 @@ use crate::simdrive::error::{Attempt, Error};
 use crate::simdrive::spec::Spec;
 use crate::sys::fork;
 use crate::sys::namespace;
+use crate::sys::watch::{Stop, Watch};
 
 /// The variable that tells a command where the drive is.
 pub const MOUNT_VARIABLE: &str = "FSYNCLAB_MOUNT";
@@ -23,29 +24,25 @@ const STEP: Duration = Duration::from_millis(50);
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Runs a command with a drive mounted at `$FSYNCLAB_MOUNT`, in a PID namespace that ends with it, so that nothing it
-/// starts outlives the drive. Returns its exit status, 128 + n when signal n ended it. `stop` is asked now and then; a
-/// signal it gives is passed on, and ten seconds later everything is killed.
+/// starts outlives the drive. Returns its exit status, 128 + n when signal n ended it. When the watch says stop, the
+/// signal is passed on (SIGTERM for a time limit), and ten seconds later everything is killed.
 pub fn run_command(
     spec: &Spec,
     options: Options<'_>,
     command: &[String],
-    stop: &dyn Fn() -> Option<Signal>,
+    watch: &dyn Watch,
 ) -> Result<i32, Error> {
     let (program, arguments) =
         command.split_first().ok_or(Error::NoCommand { program: String::new(), errno: Errno::ENOENT })?;
+    let journal = options.journal;
     let drive = SimulatedDrive::create(spec, options)?;
-    let status = run_on(drive.mount_point(), program, arguments, stop);
-    let closed = drive.close();
+    let status = run_on(drive.mount_point(), program, arguments, watch);
+    let closed = drive.close(journal);
     let status = status?;
     closed.map(|()| status)
 }
 
-fn run_on(
-    mount_point: &Path,
-    program: &str,
-    arguments: &[String],
-    stop: &dyn Fn() -> Option<Signal>,
-) -> Result<i32, Error> {
+fn run_on(mount_point: &Path, program: &str, arguments: &[String], watch: &dyn Watch) -> Result<i32, Error> {
     let variable = (MOUNT_VARIABLE, mount_point.as_os_str());
     let start = || fork::first_process(program, arguments, variable, own_proc);
     let process = namespace::with_new_pid_namespace(start)
@@ -59,12 +56,19 @@ fn run_on(
             Some(_) => {}
             None if stopping => process.signal(Signal::SIGKILL).attempt("end", program)?,
             None => {
-                if let Some(signal) = stop() {
-                    process.signal(signal).attempt("end", program)?;
+                if let Some(stop) = watch.stop() {
+                    process.signal(signal_for(stop)).attempt("end", program)?;
                     stopping = true;
                 }
             }
         }
+    }
+}
+
+fn signal_for(stop: Stop) -> Signal {
+    match stop {
+        Stop::Signal(number) => Signal::try_from(number).unwrap_or(Signal::SIGTERM),
+        Stop::TimeLimit => Signal::SIGTERM,
     }
 }
 

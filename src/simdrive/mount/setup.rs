@@ -17,6 +17,8 @@ use crate::simdrive::host::{Line, Message, Server, Transport};
 use crate::simdrive::spec::Spec;
 use crate::simdrive::writelog::Header;
 use crate::sys::clock::now_ns;
+use crate::sys::journal::Journal;
+use crate::sys::user::is_root;
 use crate::sys::{fork, mounts, namespace};
 
 /// What the private tmpfs with the mount points is called.
@@ -24,7 +26,7 @@ const WORKSHOP: &str = "fsynclab-mounts";
 
 /// A drive mounted for the calling thread and what it starts.
 pub fn in_private(spec: &Spec, options: Options<'_>) -> Result<SimulatedDrive, Error> {
-    let (aged, seed) = (options.aged, options.seed);
+    let (aged, seed, journal) = (options.aged, options.seed, options.journal);
     let plan = Plan::new(spec, seed)?;
     let fuse = requirements(spec)?;
     let sim = make_directory(&options.directory)?;
@@ -34,7 +36,7 @@ pub fn in_private(spec: &Spec, options: Options<'_>) -> Result<SimulatedDrive, E
     let home = sim.join(&server.record.tag);
     let mount_point = home.join("mnt");
     let drive = server.into_drive(home, mount_point);
-    finish(drive, &plan, fuse, aged)
+    finish(drive, &plan, fuse, aged, journal)
 }
 
 /// A drive mounted on `target` in the host's namespace.
@@ -44,14 +46,14 @@ pub fn for_everybody(spec: &Spec, target: &Path, options: Options<'_>) -> Result
     if entries.next().is_some() {
         return Err(Error::NotEmpty { target });
     }
-    let (aged, seed) = (options.aged, options.seed);
+    let (aged, seed, journal) = (options.aged, options.seed, options.journal);
     let plan = Plan::new(spec, seed)?;
     let fuse = requirements(spec)?;
     let sim = make_directory(&options.directory)?;
     let server = Forked::start(&plan, options, &fuse)?;
     let home = sim.join(&server.record.tag);
     let drive = server.into_drive(home, target);
-    let drive = finish(drive, &plan, fuse, aged)?;
+    let drive = finish(drive, &plan, fuse, aged, journal)?;
     drive.ask(&Message::StayBehind)?;
     let SimulatedDrive { record, keeper, .. } = drive;
     keeper.leave();
@@ -60,7 +62,7 @@ pub fn for_everybody(spec: &Spec, target: &Path, options: Options<'_>) -> Result
 
 /// What simulated drives need, each missing thing with its own error; gives `/dev/fuse`.
 fn requirements(spec: &Spec) -> Result<OwnedFd, Error> {
-    if !nix::unistd::geteuid().is_root() {
+    if !is_root() {
         return Err(Error::NeedsRoot);
     }
     let fuse = OpenOptions::new().read(true).write(true).open("/dev/fuse");
@@ -80,6 +82,7 @@ fn make_directory(directory: &Path) -> Result<PathBuf, Error> {
 /// The processes of a drive that has no mounts yet.
 struct Forked {
     record: Record,
+    entry: u64,
     line: Line,
     server: fork::Process,
     keeper: Keeper,
@@ -103,13 +106,22 @@ impl Forked {
         let server_pid = server.pid();
         let server_started = fork::started_at(server_pid).unwrap_or(0);
         let record = Record { tag, loop_number, server_pid, server_started };
-        (options.journal)(&record).map_err(Error::Journal)?;
-        Ok(Forked { record, line, server, keeper })
+        let entry = options.journal.push(&record)?;
+        Ok(Forked { record, entry, line, server, keeper })
     }
 
     fn into_drive(self, home: PathBuf, mount_point: PathBuf) -> SimulatedDrive {
-        let Forked { record, line, server, keeper } = self;
-        SimulatedDrive { record, home, mount_point, transport: Transport::default(), line, server, keeper }
+        let Forked { record, entry, line, server, keeper } = self;
+        SimulatedDrive {
+            record,
+            entry,
+            home,
+            mount_point,
+            transport: Transport::default(),
+            line,
+            server,
+            keeper,
+        }
     }
 }
 
@@ -185,13 +197,14 @@ fn finish(
     plan: &Plan<'_>,
     fuse: OwnedFd,
     aged: bool,
+    journal: &Journal,
 ) -> Result<SimulatedDrive, Error> {
     let mut drive = drive;
     match assemble(&mut drive, plan, fuse, aged) {
         Ok(()) => Ok(drive),
         Err(error) => {
             // What made it fail tells more than what follows from that.
-            drive.close().unwrap_or_default();
+            drive.close(journal).unwrap_or_default();
             Err(error)
         }
     }

@@ -20,6 +20,7 @@ use crate::simdrive::error::{Attempt, Error};
 use crate::sys::clock::now_ns;
 use crate::sys::fork::started_at;
 use crate::sys::mounts::{self, Mount, Unmounted};
+use crate::sys::undo::{Undo, Undone};
 
 /// How every tag begins.
 pub const TAG: &str = "fsynclab-sim-";
@@ -87,6 +88,19 @@ impl Record {
         Record::attached_to(self.loop_number)
             .filter(|(record, _)| record == self)
             .map(|(_, connection)| connection)
+    }
+}
+
+impl Undo for Record {
+    const KIND: &'static str = "simulated-drive";
+    type Error = Error;
+
+    fn describe(&self) -> String {
+        format!("simulated drive \"{}\" on loop{}", self.tag, self.loop_number)
+    }
+
+    fn undo(&self) -> Result<Undone, Error> {
+        undo(self)
     }
 }
 
@@ -243,7 +257,9 @@ pub fn umount(target: &Path) -> Result<(), Error> {
 
 /// Undoes a drive whose program was killed, hung or not: what was written to it is lost. Nothing left of it is success;
 /// what does not match is not touched.
-pub fn undo(record: &Record) -> Result<(), Error> {
+fn undo(record: &Record) -> Result<Undone, Error> {
+    let free = || queue::backing_file(record.loop_number).is_none();
+    let there = record.server_runs() || (free() && queue::directory(record.loop_number).exists());
     let everywhere = everywhere(record);
     let mounted = || everywhere.iter().flat_map(|seen| &seen.connections).find_map(number_of);
     // Once, and before anything else: a number that is free is given to the next connection, which may be another's.
@@ -266,11 +282,10 @@ pub fn undo(record: &Record) -> Result<(), Error> {
     if record.server_runs() {
         return still_there(format!("process {}", record.server_pid));
     }
-    let free = queue::backing_file(record.loop_number).is_none();
-    if free && !queue::remove(&queue::control()?, record.loop_number) {
+    if free() && !queue::remove(&queue::control()?, record.loop_number) {
         return still_there(format!("loop{}", record.loop_number));
     }
-    Ok(())
+    Ok(if there { Undone::Now } else { Undone::Before })
 }
 
 /// The drive's mounts in every mount namespace that some process is in.

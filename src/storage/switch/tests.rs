@@ -275,3 +275,21 @@ fn a_serial_number_borne_by_several_disks_restores_none_of_them() {
     let paths = [twin("sdb", Some("naa.5")), twin("sda", Some("naa.5"))];
     assert_eq!(journalled.restore(&paths, &fake).expect("two paths of one disk"), Undone::Now);
 }
+
+#[test]
+fn a_run_turns_the_cache_to_and_fro_with_one_entry_in_its_journal() {
+    let fake = Fake::new(&[("sda", Nature::Obeys, Some(Cache::On))]);
+    let (_state, journal) = journal();
+    let both = [Cache::On, Cache::Off];
+    let mut taken = Switch::take(&stack(&["sda"]), &both, Care::Heed(Vec::new()), &fake).expect("taken");
+    for to in [Cache::On, Cache::Off, Cache::Off, Cache::On, Cache::Off] {
+        taken.turn(to, &journal, &fake).expect("turned");
+        assert_eq!(fake.cache("sda"), Some(to));
+    }
+    assert_eq!(journal.entries().len(), 1);
+    taken.restore(&journal, &fake).expect("restored");
+    assert_eq!((fake.cache("sda"), journal.entries().len()), (Some(Cache::On), 0));
+    let found_off = Fake::new(&[("sda", Nature::Obeys, Some(Cache::Off))]);
+    let refused = Switch::take(&stack(&["sda"]), &both, Care::Heed(Vec::new()), &found_off);
+    assert!(matches!(refused, Err(SwitchError::Hazards { .. })));
+}

@@ -83,6 +83,9 @@ fn hints_that_are_not_supported_are_tried_once() {
         ("pg-9.3", Call::SyncFileRange),
         ("pg-9.0", Call::Fadvise64),
         ("git-batch", Call::SyncFileRange),
+        ("initdb-sync", Call::SyncFileRange),
+        ("dpkg", Call::SyncFileRange),
+        ("dpkg+sync=held", Call::SyncFileRange),
         ("deferred+sync=held+every=pass", Call::SyncFileRange),
     ];
     for (policy, call) in policies {

@@ -1,10 +1,12 @@
 //! Settings of a server: asked for, changed, read back, restored.
 
+pub mod change;
+
 use std::fmt;
 
-use super::connect::Session;
-use super::error::ServerError;
-use super::sql::literal;
+use crate::server::connect::Session;
+use crate::server::error::ServerError;
+use crate::server::sql::literal;
 
 /// A setting and its value, as `--set P=V` gives them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
