@@ -1,6 +1,5 @@
 //! Many files, large files, many rounds: descriptors and memory stay bounded. `FSYNCLAB_SCALE=full` takes the real sizes
 //! (100,000 files, 5 GiB, 500 rounds: some minutes); without it smaller ones show the same trend.
-#![expect(clippy::print_stdout, reason = "the figures are the reader's")]
 
 mod common;
 
