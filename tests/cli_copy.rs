@@ -4,10 +4,13 @@ mod common;
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use common::{fsynclab, root_or_skip, run, scratch, text};
 use fsynclab::results::{Document, NoteCode, text as form};
@@ -196,6 +199,36 @@ fn a_full_disk_fails_its_arms_and_is_left_as_it_was() {
     );
     assert_eq!((failed.errno, failed.call.as_deref()), (Some(28), Some("write")));
     assert!(String::from_utf8_lossy(&output.stdout).contains("FAILED: could not write"), "{}", text(&output));
+}
+
+#[test]
+fn a_source_that_changes_is_told_and_hangs_nothing() {
+    let bed = Bed::new("changing");
+    for name in ["log", "still"] {
+        fs::write(bed.template().join(name), vec![1; 4 << 20]).expect("a file");
+    }
+    let (log, comes_and_goes) = (bed.template().join("log"), bed.template().join("comes-and-goes"));
+    let over = AtomicBool::new(false);
+    let (output, document) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut growing = fs::OpenOptions::new().append(true).open(&log).expect("the file");
+            let began = Instant::now();
+            while !over.load(Ordering::Relaxed) && began.elapsed() < Duration::from_mins(2) {
+                growing.write_all(b"one more line\n").expect("a line");
+                fs::write(&comes_and_goes, "x").expect("a file");
+                fs::remove_file(&comes_and_goes).expect("the file");
+            }
+        });
+        let done = bed.copy(&["--policy", "immediate,deferred"]);
+        over.store(true, Ordering::Relaxed);
+        done
+    });
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let told = document.notes.iter().find(|note| note.code == NoteCode::ChangedDuringCopy).expect("a note");
+    assert!(
+        told.text.starts_with("changed during copy: ") && told.text.contains("not comparable"),
+        "{told:?}"
+    );
 }
 
 #[test]

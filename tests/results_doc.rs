@@ -7,13 +7,20 @@ fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect(path)
 }
 
-/// The names of public fields in a source file, as they are serialised.
+/// The names of public fields in a source file, of what is serialised.
 fn fields(source: &str) -> Vec<String> {
-    let public = source.lines().filter_map(|line| line.trim().strip_prefix("pub ")?.split_once(": "));
-    public
-        .map(|(name, _)| name.trim_start_matches("r#").to_owned())
-        .filter(|name| !name.contains([' ', '(']))
-        .collect()
+    let mut serialised = false;
+    let mut names = Vec::new();
+    for line in source.lines() {
+        if line.starts_with("#[derive(") {
+            serialised = line.contains("Serialize");
+        }
+        let field = line.strip_prefix("    pub ").and_then(|field| field.split_once(": "));
+        if let Some((name, _)) = field.filter(|(name, _)| serialised && !name.contains([' ', '('])) {
+            names.push(name.trim_start_matches("r#").to_owned());
+        }
+    }
+    names
 }
 
 /// `VirtualDisk` as `virtual-disk`.
@@ -30,7 +37,8 @@ fn kebab(name: &str) -> String {
 #[test]
 fn every_field_is_described() {
     let page = read("docs/RESULTS.md");
-    let wing = ["document", "sample", "stack", "note"].map(|file| read(&format!("src/results/{file}.rs")));
+    let wing =
+        ["document", "sample", "stack", "note", "probe"].map(|file| read(&format!("src/results/{file}.rs")));
     let names: Vec<String> = wing.iter().flat_map(|source| fields(source)).collect();
     assert!(names.len() > 60, "the fields were not found");
     let missing: Vec<&String> = names.iter().filter(|name| !page.contains(&format!("`{name}`"))).collect();

@@ -8,10 +8,10 @@ use std::time::Duration;
 use anstream::ColorChoice;
 
 use super::paper::Paper;
-use super::problem::{Problem, Status};
+use super::problem::{self, Problem, Status};
 use super::rounds::Rounds;
 use super::screen::Screen;
-use super::{clean, grammar, output, redact};
+use super::{clean, complain, grammar, output, redact};
 use crate::lab::copy_run::{CopyRequest, CopyRun, CopyRunError, Intent};
 use crate::place::PlaceError;
 use crate::replay::policy;
@@ -93,6 +93,9 @@ pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<Exi
     screen.event(Event::Phase(Phase::Undoing));
     let undone = clean::undo_own(journal);
     screen.finish();
+    if let (Err(_), Err(also)) = (&measured, &undone) {
+        complain(&problem::message_of(also));
+    }
     let document = measured?;
     paper.finish(&document)?;
     undone?;
@@ -100,13 +103,15 @@ pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<Exi
 }
 
 fn request(args: &Args) -> Result<CopyRequest, Problem> {
+    // What is wrong on the command line is told before a large tree is read.
+    let policies = grammar::policies(&args.policies)?;
     let template = Template::resolve(&args.template, 1)
         .map_err(|error| Problem::failed(error.to_string()).hint(error.hint()))?;
     let places = grammar::places(&args.places)?;
     outside(&template, &places)?;
     Ok(CopyRequest {
         template,
-        policies: grammar::policies(&args.policies)?,
+        policies,
         places,
         plan: args.rounds.plan(),
         aa: args.rounds.aa,
@@ -163,13 +168,16 @@ fn announcement(intents: &[Intent], limit: Option<Duration>) -> String {
     let mut text = String::new();
     for Intent { directory, copies, bytes, gentle } in intents {
         let (directory, each) = (shown(directory), report::size(*bytes));
-        let manner = if *gentle {
-            "gently, for a running cluster shares this storage"
+        let (manner, others) = if *gentle {
+            ("gently, for a running cluster shares this storage", "")
         } else {
-            "and sync that file system before each trial"
+            ("and sync that file system before each trial", " No running cluster shares it.")
         };
         let stop = limit.map_or_else(String::new, |limit| format!("; stops after {} s", limit.as_secs_f64()));
-        text += &report::wrapped(&format!("will write {copies} x {each} in {directory} {manner}{stop}."), 0);
+        text += &report::wrapped(
+            &format!("will write {copies} x {each} in {directory} {manner}{stop}.{others}"),
+            0,
+        );
     }
     text.trim_end().to_owned()
 }

@@ -92,13 +92,16 @@ fn complain(message: &str) {
 
 /// Help and version go to stdout with status 0, what is wrong to stderr with status 2.
 fn usage(error: &clap::Error) -> ExitCode {
-    match error.print() {
-        Err(failed) if !error.use_stderr() && failed.kind() != io::ErrorKind::BrokenPipe => {
-            complain(&format!("error: could not write to standard output: {failed}"));
+    let printed = error.print();
+    if error.use_stderr() {
+        return Status::Usage.into();
+    }
+    match output::written(printed) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            complain(&problem.to_string());
             Status::Failed.into()
         }
-        _ if error.use_stderr() => Status::Usage.into(),
-        _ => ExitCode::SUCCESS,
     }
 }
 

@@ -6,6 +6,7 @@ use anstream::{AutoStream, ColorChoice};
 use nix::errno::Errno;
 
 use super::problem::Problem;
+use crate::sys::error::reason;
 
 /// When to use colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -39,11 +40,16 @@ impl Color {
 /// Writes to stdout. A reader that went away has read what it wanted: that is no failure; a full disk is.
 pub fn print(text: &str, color: ColorChoice) -> Result<(), Problem> {
     let mut stdout = AutoStream::new(io::stdout(), color);
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    written(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+}
+
+/// What writing to stdout came to.
+pub fn written(outcome: io::Result<()>) -> Result<(), Problem> {
+    match outcome {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             let cause = error
                 .raw_os_error()
-                .map_or_else(|| error.to_string(), |errno| Errno::from_raw(errno).desc().to_owned());
+                .map_or_else(|| error.to_string(), |errno| reason(Errno::from_raw(errno)));
             Err(Problem::failed(format!("could not write to standard output: {cause}")))
         }
         Ok(()) | Err(_) => Ok(()),

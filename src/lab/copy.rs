@@ -127,8 +127,7 @@ impl<'a, K: Kernel> CopyArm<'a, K> {
     fn add_latency(&mut self, tally: Tally) {
         for (call, latency) in tally.latency {
             match self.latency.get_mut(&call) {
-                // Same bounds and precision: they always fit.
-                Some(sum) => sum.add(latency).unwrap_or_default(),
+                Some(sum) => sum.add(latency).expect("histograms of equal bounds and precision"),
                 None => drop(self.latency.insert(call, latency)),
             }
         }
@@ -213,7 +212,7 @@ impl<K: Kernel> Arm for CopyArm<'_, K> {
     fn run(&mut self, trial: &Trial) -> Result<Sample, Halt> {
         let destination = self.destination();
         let (bench, source) = (self.bench, self.source());
-        let Ok(engine) = self.engine.as_mut() else { return Err(Halt::Stopped) };
+        let engine = self.engine.as_mut().expect("a refused arm is never run");
         bench.kernel.take();
         let before = self.shop.place.counters();
         let copied = engine.replay(source, &destination, bench.watch, &());

@@ -8,7 +8,7 @@ use crate::replay::engine::Copied;
 use crate::replay::policy::{Policy, Scope};
 use crate::replay::verify::Verified;
 use crate::results::{DeviceCounters, Input, Note, NoteCode};
-use crate::sys::error::shown;
+use crate::sys::error::{reason, shown};
 
 /// What a file system may write beside the copies without being taken for somebody else: in all …
 const OWN_BYTES: u64 = 16 << 20;
@@ -30,20 +30,20 @@ pub(super) fn before(policy: &Policy, input: &Input) -> Option<Note> {
 pub(super) fn after(policy: &Policy, copied: &Copied) -> Vec<Note> {
     let mut notes = Vec::new();
     if let Some(errno) = copied.hint_unsupported {
-        let text = format!("{policy}: hints are not supported here ({}) and were left out", errno.desc());
+        let text = format!("{policy}: hints are not supported here ({}) and were left out", reason(errno));
         notes.push(Note::warning(NoteCode::HintNotSupported, text));
     }
     if let Some(errno) = copied.directory_refused {
         let text = format!(
             "{policy}: directory entries are not durable: a directory takes no fsync ({})",
-            errno.desc()
+            reason(errno)
         );
         notes.push(Note::warning(NoteCode::DirectoryNotDurable, text));
     }
     if let Some(errno) = copied.fell_back {
         let text = format!(
             "{policy}: bytes were moved by read and write, for its own way is not here ({})",
-            errno.desc()
+            reason(errno)
         );
         notes.push(Note::warning(NoteCode::FellBack, text));
     }
