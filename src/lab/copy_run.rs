@@ -6,10 +6,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::arm::Arm;
+use super::bystander::{NoCopy, Rate};
+use super::command::{self, Command};
 use super::conduct::{Run, conduct};
-use super::copy::{Bench, CopyArm, NAMES, SOURCE, Workshop};
+use super::copy::{Bench, CopyArm, NAMES, SOURCE, Way, Workshop};
+use super::copy_policy;
 use super::head::head;
 use super::plan::Plan;
+use super::source_cache::SourceCache;
 use crate::place::{Place, PlaceError};
 use crate::replay::engine::{Engine, EngineError};
 use crate::replay::means::Means;
@@ -33,6 +37,12 @@ pub struct CopyRequest {
     pub template: Template,
     /// The first one is the baseline.
     pub policies: Vec<Policy>,
+    /// Anybody's copiers: two arms each.
+    pub commands: Vec<Command>,
+    /// What is known of the source before each trial: every arm once for each; none: as it happens to be, which is warm.
+    pub source_caches: Vec<SourceCache>,
+    /// How often somebody else beside each trial wants a sync.
+    pub bystander: Option<Rate>,
     /// Directories, in the order of their ids.
     pub places: Vec<PathBuf>,
     /// How often, in what order, how long.
@@ -41,7 +51,7 @@ pub struct CopyRequest {
     pub aa: bool,
     /// After the clock.
     pub verify: Verify,
-    /// Policies that sync a whole file system may run beside a cluster.
+    /// Arms that sync a whole file system may run beside a cluster.
     pub beside_server: bool,
     /// The command line, passwords redacted.
     pub argv: Vec<String>,
@@ -129,8 +139,9 @@ impl CopyRun {
 impl Entered<'_> {
     /// What will be written, place by place.
     pub fn intents(&self) -> Vec<Intent> {
-        let CopyRequest { plan, policies, aa, .. } = &self.run.request;
-        let arms = policies.len() as u64 + u64::from(*aa);
+        let CopyRequest { plan, policies, commands, aa, .. } = &self.run.request;
+        let ways = policies.len() + 2 * commands.len() + usize::from(*aa);
+        let arms = (ways * self.run.request.source_caches.len().max(1)) as u64;
         let intent = |(place, directory): (&Place, &RunDirectory)| Intent {
             directory: place.directory().join(directory.path().file_name().unwrap_or_default()),
             copies: arms * u64::from(plan.all_rounds()),
@@ -148,28 +159,56 @@ impl Entered<'_> {
         keep: &mut dyn FnMut(&Document) -> Result<(), E>,
     ) -> Result<Document, CopyRunError<E>> {
         let request = &self.run.request;
-        let bench = Bench { kernel, watch, verify: request.verify, beside_server: request.beside_server };
+        let bench = Bench {
+            kernel,
+            watch,
+            verify: request.verify,
+            beside_server: request.beside_server,
+            command_limit: request.plan.time_limit.unwrap_or(Duration::MAX),
+            bystander: request.bystander,
+        };
         let places = self.run.places.iter().zip(&self.directories);
         let shops = places
             .map(|(place, directory)| workshop(request, place, directory.path(), &bench))
             .collect::<Result<Vec<_>, _>>()?;
         let mut arms: Vec<Box<dyn Arm + '_>> = Vec::new();
         for shop in &shops {
-            for (position, policy) in request.policies.iter().enumerate() {
-                arms.push(Box::new(CopyArm::new(&bench, shop, policy).map_err(CopyRunError::Failed)?));
-                if position == 0 && request.aa {
-                    let again = CopyArm::new(&bench, shop, policy).map_err(CopyRunError::Failed)?;
-                    arms.push(Box::new(again.as_control()));
-                }
-            }
+            arms.extend(arms_at(request, &bench, shop).map_err(CopyRunError::Failed)?);
         }
         let run = Run { plan: &request.plan, watch, now_ns: &clock::now_ns };
         conduct(&run, self.run.head.clone(), &mut arms, keep).map_err(CopyRunError::Keep)
     }
 }
 
+/// The arms at one place, the baseline first; with a second one where asked for.
+fn arms_at<'a, K: Kernel>(
+    request: &CopyRequest,
+    bench: &'a Bench<'a, K>,
+    shop: &'a Workshop<'a>,
+) -> Result<Vec<Box<dyn Arm + 'a>>, Failed> {
+    let caches: Vec<Option<SourceCache>> = match request.source_caches.as_slice() {
+        [] => vec![None],
+        given => given.iter().copied().map(Some).collect(),
+    };
+    let mut arms: Vec<Box<dyn Arm + 'a>> = Vec::new();
+    for cache in caches {
+        let arm = |way: Way<'a>| CopyArm::new(bench, shop, way).with_source(cache);
+        for (position, policy) in request.policies.iter().enumerate() {
+            arms.push(Box::new(arm(copy_policy::way(bench, shop, policy)?)));
+            if position == 0 && request.aa {
+                arms.push(Box::new(arm(copy_policy::way(bench, shop, policy)?).into_control()));
+            }
+        }
+        for way in request.commands.iter().flat_map(|command| command::ways(bench, shop, command)) {
+            arms.push(Box::new(arm(way)));
+        }
+    }
+    arms.extend(NoCopy::at(bench, shop).map(|control| -> Box<dyn Arm + 'a> { Box::new(control) }));
+    Ok(arms)
+}
+
 /// The source at one place: a shape's files are made there; a real tree is copied from where it lies, and staged for
-/// policies that could leave it with shared extents.
+/// arms that could leave it with shared extents, changed, or cold.
 fn workshop<'a, K: Kernel, E>(
     request: &CopyRequest,
     place: &'a Place,
@@ -178,7 +217,9 @@ fn workshop<'a, K: Kernel, E>(
 ) -> Result<Workshop<'a>, CopyRunError<E>> {
     let template = &request.template;
     let made = directory.join(SOURCE);
-    let needs_private = request.policies.iter().any(|policy| policy.needs().staged_source);
+    let needs_private = !request.commands.is_empty()
+        || !request.source_caches.is_empty()
+        || request.policies.iter().any(|policy| policy.needs().staged_source);
     let (source, private) = match &template.tree {
         None => {
             place.make_room_for(template.shape.bytes())?;

@@ -10,7 +10,9 @@ pub mod sample;
 pub mod stack;
 pub mod text;
 
-pub use document::{Arm, Comparison, Document, Failed, Host, Input, Kind, Place, Planned, Refused, Tool};
+pub use document::{
+    Arm, Bystander, Comparison, Document, Failed, Host, Input, Kind, Place, Planned, Refused, Tool,
+};
 pub use labels::Labels;
 pub use note::{Note, NoteCode, Severity};
 pub use probe::{Baseline, Pair, PairLine, PerOperation, PublishedRow, PublishedSet, SyncVerdict};
