@@ -54,6 +54,11 @@ impl Bed {
     }
 }
 
+/// The report as one line: where lines break depends on the length of paths.
+fn in_one_line(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 fn codes(document: &Document) -> Vec<NoteCode> {
     document.notes.iter().map(|note| note.code).collect()
 }
@@ -64,7 +69,7 @@ fn a_run_ends_with_a_table_a_finding_and_a_document() {
     fs::write(bed.template().join("PG_VERSION"), "15\n").expect("a file");
     fs::write(bed.template().join("2619"), vec![7; 100_000]).expect("a file");
     let (output, document) = bed.copy(&["--seed", "42", "--aa"]);
-    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stdout = in_one_line(&output);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     for part in [
         "2 files, 98 kB",
@@ -128,7 +133,7 @@ fn an_empty_tree_has_no_throughput_and_is_no_failure() {
     fs::write(bed.template().join("sub/0"), "").expect("a file");
     let (output, document) = bed.copy(&["--policy", "immediate,deferred,pg-15"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("n/a MB/s"), "{}", text(&output));
+    assert!(in_one_line(&output).contains("n/a MB/s"), "{}", text(&output));
     assert!(codes(&document).contains(&NoteCode::ManyDirectories), "{:?}", document.notes);
 }
 
@@ -138,7 +143,7 @@ fn of_a_sparse_source_both_sizes_are_told_and_what_became_of_the_holes() {
     let file = fs::File::create(bed.template().join("16384")).expect("a file");
     file.set_len(64 << 20).expect("a hole");
     let (output, document) = bed.copy(&[]);
-    let stdout = String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    let stdout = in_one_line(&output);
     assert!(
         stdout.contains("0 bytes allocated") && stdout.contains("allocated: immediate n/a MB/s"),
         "{stdout}"
@@ -198,7 +203,7 @@ fn a_full_disk_fails_its_arms_and_is_left_as_it_was() {
         "{failed:?}"
     );
     assert_eq!((failed.errno, failed.call.as_deref()), (Some(28), Some("write")));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("FAILED: could not write"), "{}", text(&output));
+    assert!(in_one_line(&output).contains("FAILED: could not write"), "{}", text(&output));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::paper::Paper;
 use super::problem::{self, Problem, Status};
 use super::rounds::Rounds;
 use super::screen::Screen;
-use super::{clean, complain, grammar, output, redact};
+use super::{clean, complain, drive, grammar, output, redact};
 use crate::lab::bystander::Rate;
 use crate::lab::copy_run::{CopyRequest, CopyRun, CopyRunError, Intent};
 use crate::lab::source_cache::SourceCache;
@@ -21,6 +21,7 @@ use crate::replay::template::{Template, list_templates};
 use crate::replay::verify::Verify;
 use crate::report;
 use crate::results::Document;
+use crate::storage::Cache;
 use crate::sys::error::shown;
 use crate::sys::journal::{self, Journal};
 use crate::sys::real::Real;
@@ -70,6 +71,12 @@ pub struct Args {
     /// Take the files of a shape so many times
     #[arg(long, value_name = "FACTOR", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     template_scale: u32,
+    /// Compare states of the drives' write cache: on, off; it is brought back at the end
+    #[arg(long = "write-cache", value_name = "STATE", value_delimiter = ',', value_parser = drive::state)]
+    write_caches: Vec<Cache>,
+    /// Switch the write cache though others rely on the disk, or though it was found off
+    #[arg(long, requires = "write_caches")]
+    force: bool,
     /// Let arms run that sync a whole file system beside a running cluster
     #[arg(long)]
     beside_server: bool,
@@ -138,6 +145,8 @@ fn request(args: &Args) -> Result<CopyRequest, Problem> {
         aa: args.rounds.aa,
         verify: args.verify,
         beside_server: args.beside_server,
+        write_caches: args.write_caches.clone(),
+        force: args.force,
         argv: redact::arguments(std::env::args_os()),
     })
 }

@@ -22,7 +22,7 @@ use crate::stats::{self, Percentiles};
 use crate::sys::error::shown;
 use crate::sys::kernel::{Call, Fault, Kernel};
 use crate::sys::real::Real;
-use crate::sys::tallied::{Tallied, Tally};
+use crate::sys::tallied::{SYNCS, Tallied, Tally};
 use crate::sys::watch::{Event, Phase, Watch};
 
 /// How long a trial waits for an idle disk: on one that others keep busy, all trials together must not take minutes.
@@ -174,15 +174,21 @@ impl<'a, K: Kernel> CopyArm<'a, K> {
         }
     }
 
-    /// With what the reader needs where the disk is full.
-    fn explained(&self, halt: Halt) -> Halt {
+    /// With what the reader needs where the disk is full. After a failed sync nobody knows what is on disk: nothing is
+    /// promised.
+    fn explained(&mut self, halt: Halt) -> Halt {
         let full = [Errno::ENOSPC as i32, Errno::EDQUOT as i32];
         match halt {
-            Halt::Failed(mut failed) if failed.errno.is_some_and(|errno| full.contains(&errno)) => {
-                failed.text += &copy_notes::full(self.shop.place, &self.destination());
+            Halt::Failed(mut failed) => {
+                if SYNCS.iter().any(|sync| failed.call.as_deref() == Some(sync.name())) {
+                    self.promise = Promise::Nothing;
+                }
+                if failed.errno.is_some_and(|errno| full.contains(&errno)) {
+                    failed.text += &copy_notes::full(self.shop.place, &self.destination());
+                }
                 Halt::Failed(failed)
             }
-            halt => halt,
+            Halt::Stopped => Halt::Stopped,
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::arm::Arm;
 use super::bystander::{NoCopy, Rate};
+use super::cached::{CachedArm, Caches};
 use super::command::{self, Command};
 use super::conduct::{Run, conduct};
 use super::copy::{Bench, CopyArm, NAMES, SOURCE, Way, Workshop};
@@ -22,6 +23,7 @@ use crate::replay::template::Template;
 use crate::replay::template::build::{BuildError, BuildSync, build};
 use crate::replay::verify::Verify;
 use crate::results::{Document, Failed, Input, Kind};
+use crate::storage::{Attached, Cache};
 use crate::sys::clock;
 use crate::sys::journal::Journal;
 use crate::sys::kernel::Kernel;
@@ -53,6 +55,10 @@ pub struct CopyRequest {
     pub verify: Verify,
     /// Arms that sync a whole file system may run beside a cluster.
     pub beside_server: bool,
+    /// The states of the write cache to compare; none leaves it as it is.
+    pub write_caches: Vec<Cache>,
+    /// Switch it though others rely on the disk.
+    pub force: bool,
     /// The command line, passwords redacted.
     pub argv: Vec<String>,
 }
@@ -103,6 +109,7 @@ pub struct Intent {
 /// A run that has made its directories: what is in them is journalled.
 pub struct Entered<'a> {
     run: &'a CopyRun,
+    journal: &'a Journal,
     directories: Vec<RunDirectory>,
 }
 
@@ -129,19 +136,19 @@ impl CopyRun {
     }
 
     /// Makes one directory at each place.
-    pub fn enter(&self, journal: &Journal) -> Result<Entered<'_>, PlaceError> {
+    pub fn enter<'a>(&'a self, journal: &'a Journal) -> Result<Entered<'a>, PlaceError> {
         let enter = |place: &Place| Ok(place.enter(&NAMES, journal)?.0);
         let directories = self.places.iter().map(enter).collect::<Result<Vec<_>, PlaceError>>()?;
-        Ok(Entered { run: self, directories })
+        Ok(Entered { run: self, journal, directories })
     }
 }
 
 impl Entered<'_> {
     /// What will be written, place by place.
     pub fn intents(&self) -> Vec<Intent> {
-        let CopyRequest { plan, policies, commands, aa, .. } = &self.run.request;
-        let ways = policies.len() + 2 * commands.len() + usize::from(*aa);
-        let arms = (ways * self.run.request.source_caches.len().max(1)) as u64;
+        let CopyRequest { plan, policies, commands, source_caches, write_caches, aa, .. } = &self.run.request;
+        let varied = source_caches.len().max(1) * write_caches.len().max(1);
+        let arms = ((policies.len() + 2 * commands.len()) * varied) as u64 + u64::from(*aa);
         let intent = |(place, directory): (&Place, &RunDirectory)| Intent {
             directory: place.directory().join(directory.path().file_name().unwrap_or_default()),
             copies: arms * u64::from(plan.all_rounds()),
@@ -171,40 +178,58 @@ impl Entered<'_> {
         let shops = places
             .map(|(place, directory)| workshop(request, place, directory.path(), &bench))
             .collect::<Result<Vec<_>, _>>()?;
+        let taken: Vec<_> = shops.iter().map(|shop| self.caches(shop)).collect();
         let mut arms: Vec<Box<dyn Arm + '_>> = Vec::new();
-        for shop in &shops {
-            arms.extend(arms_at(request, &bench, shop).map_err(CopyRunError::Failed)?);
+        for (shop, caches) in shops.iter().zip(&taken) {
+            arms.extend(arms_at(request, &bench, shop, caches.as_ref()).map_err(CopyRunError::Failed)?);
         }
         let run = Run { plan: &request.plan, watch, now_ns: &clock::now_ns };
         conduct(&run, self.run.head.clone(), &mut arms, keep).map_err(CopyRunError::Keep)
     }
 }
 
-/// The arms at one place, the baseline first; with a second one where asked for.
+impl Entered<'_> {
+    /// The disks of a place, taken only where their caches are to be switched.
+    fn caches(&self, shop: &Workshop<'_>) -> Option<Caches<'_, Attached>> {
+        let CopyRequest { write_caches: states, force, .. } = &self.run.request;
+        let take = || Caches::below(shop.place, states, *force, self.journal, &Attached);
+        (!states.is_empty()).then(take)
+    }
+}
+
+/// The arms at one place, the baseline first; beside it a second copy of it where asked for.
 fn arms_at<'a, K: Kernel>(
     request: &CopyRequest,
     bench: &'a Bench<'a, K>,
     shop: &'a Workshop<'a>,
+    caches: Option<&'a Caches<'a, Attached>>,
 ) -> Result<Vec<Box<dyn Arm + 'a>>, Failed> {
-    let caches: Vec<Option<SourceCache>> = match request.source_caches.as_slice() {
-        [] => vec![None],
-        given => given.iter().copied().map(Some).collect(),
-    };
     let mut arms: Vec<Box<dyn Arm + 'a>> = Vec::new();
-    for cache in caches {
-        let arm = |way: Way<'a>| CopyArm::new(bench, shop, way).with_source(cache);
-        for (position, policy) in request.policies.iter().enumerate() {
-            arms.push(Box::new(arm(copy_policy::way(bench, shop, policy)?)));
-            if position == 0 && request.aa {
-                arms.push(Box::new(arm(copy_policy::way(bench, shop, policy)?).into_control()));
+    for state in each(&request.write_caches) {
+        let switched = |arm: Box<dyn Arm + 'a>| match (state, caches) {
+            (Some(to), Some(caches)) => Box::new(CachedArm::new(arm, to, caches)),
+            _ => arm,
+        };
+        for source in each(&request.source_caches) {
+            let arm = |way: Way<'a>| CopyArm::new(bench, shop, way).with_source(source);
+            for policy in &request.policies {
+                arms.push(switched(Box::new(arm(copy_policy::way(bench, shop, policy)?))));
+                if request.aa && arms.len() == 1 {
+                    arms.push(switched(Box::new(arm(copy_policy::way(bench, shop, policy)?).into_control())));
+                }
+            }
+            for way in request.commands.iter().flat_map(|command| command::ways(bench, shop, command)) {
+                arms.push(switched(Box::new(arm(way))));
             }
         }
-        for way in request.commands.iter().flat_map(|command| command::ways(bench, shop, command)) {
-            arms.push(Box::new(arm(way)));
-        }
+        arms.extend(NoCopy::at(bench, shop).map(|control| switched(Box::new(control))));
     }
-    arms.extend(NoCopy::at(bench, shop).map(|control| -> Box<dyn Arm + 'a> { Box::new(control) }));
     Ok(arms)
+}
+
+/// Each value that is varied, or the one way in which it is not.
+fn each<T: Copy>(given: &[T]) -> Vec<Option<T>> {
+    if given.is_empty() { vec![None] } else { given.iter().copied().map(Some).collect() }
 }
 
 /// The source at one place: a shape's files are made there; a real tree is copied from where it lies, and staged for

@@ -3,6 +3,7 @@
 //! or prints.
 
 pub mod arm;
+pub mod cached;
 pub mod compare;
 pub mod conduct;
 pub mod plan;
@@ -15,6 +16,7 @@ mod copy_policy;
 pub mod copy_run;
 pub mod source_cache;
 
+pub mod createdb;
 pub mod head;
 mod operations;
 pub mod probe;

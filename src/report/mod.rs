@@ -4,6 +4,7 @@
 mod bystander;
 mod compare;
 mod copy;
+mod createdb;
 mod drive;
 mod finding;
 mod layout;
@@ -17,6 +18,7 @@ mod units;
 
 pub use compare::pairs;
 pub use copy::closing;
+pub use createdb::recommendation;
 pub use drive::drive;
 pub use pg_layout::pg_test_fsync;
 pub use units::{duration, size};
@@ -41,6 +43,7 @@ pub fn header(document: &Document) -> String {
     match document.kind {
         Kind::Probe => probe::header(document),
         Kind::Published => String::new(),
+        Kind::Createdb => createdb::header(document),
         _ => copy::header(document),
     }
 }
@@ -50,6 +53,7 @@ pub fn results(document: &Document) -> String {
     match document.kind {
         Kind::Probe => probe::results(document),
         Kind::Published => published::results(document),
+        Kind::Createdb => createdb::results(document),
         _ => copy::results(document),
     }
 }
