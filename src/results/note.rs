@@ -74,6 +74,8 @@ pub enum NoteCode {
     Outliers,
     /// A line of a published output could not be read.
     UnreadLine,
+    /// The place cannot keep the bystander's rate, even without a copy.
+    Overloaded,
     /// What was measured happened on a simulated drive.
     Simulated,
     /// What a killed run left behind was found.
