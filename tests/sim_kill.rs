@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use fsynclab::simdrive::Error;
 use fsynclab::simdrive::mount::{Record, SimulatedDrive, leftovers, run_command};
-use fsynclab::simdrive::spec::{FileSystem, Spec};
+use fsynclab::simdrive::spec::FileSystem;
 use fsynclab::sys::clock::now_ns;
 use fsynclab::sys::fork::{Process, detached, started_at};
 use fsynclab::sys::journal::Journal;
@@ -26,7 +26,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// For a program whose drive process was killed to notice and end.
-const PROGRAM_LIMIT: Duration = Duration::from_secs(60);
+const PROGRAM_LIMIT: Duration = Duration::from_mins(1);
 const CHUNK: usize = 64 << 10;
 
 /// How the program puts load on its drive.
@@ -43,10 +43,6 @@ enum Killed {
     Program,
     Server,
     Both,
-}
-
-fn number(variable: &str, otherwise: u64) -> u64 {
-    std::env::var(variable).map_or(otherwise, |text| text.parse().expect("a number"))
 }
 
 /// Starts a program that makes a drive and writes to it until it is killed or the drive fails; and its journal.
@@ -78,8 +74,9 @@ fn write_in_threads(file_system: FileSystem, journal: &Journal) -> Result<(), Er
 
 fn write_until_it_fails(path: &Path) -> std::io::Result<()> {
     let file = std::fs::File::create(path)?;
+    let chunk = vec![1; CHUNK];
     for turn in 0.. {
-        file.write_all_at(&[1; CHUNK], turn % 64 * CHUNK as u64)?;
+        file.write_all_at(&chunk, turn % 64 * CHUNK as u64)?;
         if turn % 4 == 0 {
             Real.fsync(file.as_fd())?;
         }
@@ -129,10 +126,10 @@ fn nothing_is_left(record: &Record, what: &str) {
 
 #[test]
 fn whoever_is_killed_nothing_is_left() {
-    let seed = number("FSYNCLAB_SIM_SEED", 1);
+    let seed = sim::number("FSYNCLAB_SIM_SEED", 1);
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut longest_ms = 0;
-    let kills = number("FSYNCLAB_SIM_KILLS", 9);
+    let kills = sim::number("FSYNCLAB_SIM_KILLS", 9);
     for turn in 0..kills {
         let file_system = FileSystem::ALL[usize::try_from(turn % 3).expect("three")];
         let load = [Load::Threads, Load::Command][random.random_range(0..2)];

@@ -61,7 +61,7 @@ fn end(process: &Process) -> Option<WaitStatus> {
 
 #[test]
 fn buffered_writes_with_fsync_end_in_a_cgroup_much_smaller_than_they_are() {
-    let megabytes = std::env::var("FSYNCLAB_SIM_MB").map_or(400, |text| text.parse().expect("a number"));
+    let megabytes = sim::number("FSYNCLAB_SIM_MB", 400);
     for file_system in FileSystem::ALL {
         let group = make_cgroup();
         let start_ns = fsynclab::sys::clock::now_ns();

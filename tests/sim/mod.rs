@@ -14,6 +14,11 @@ pub fn directory() -> PathBuf {
         .map_or_else(|| PathBuf::from("/var/tmp/fsynclab-test"), PathBuf::from)
 }
 
+/// A number from the environment: how long a campaign is.
+pub fn number(variable: &str, otherwise: u64) -> u64 {
+    std::env::var(variable).map_or(otherwise, |text| text.parse().expect("a number"))
+}
+
 /// A journal of a test's own.
 pub fn journal() -> Journal {
     Journal::create(&directory().join("state")).expect("root can write a journal")
