@@ -156,7 +156,7 @@ fn main() -> Outcome<()> {
     let rounds = std::env::var("FSYNCLAB_BENCH_ROUNDS").map_or(Ok(3), |text| text.parse())?;
     let journal = Journal::create(&below.join("state"))?;
     let options =
-        Options { seed: 1, directory: below.clone(), aged: false, write_log: None, journal: &journal };
+        Options { seed: 1, directory: below.clone(), aged: false, write_log: None, log_data: true, journal: &journal };
     let drive = SimulatedDrive::create(&"zero".parse()?, options)?;
     let plain = Plain::make(&below)?;
     let (on_drive, on_plain) = (prepare(drive.mount_point())?, prepare(&plain.directory)?);

@@ -15,6 +15,7 @@ use crate::replay::means::Means;
 use crate::replay::policy::Policy;
 use crate::replay::verify::{Verify, VerifyError, verify};
 use crate::results::{DeviceCounters, Failed, Input, Labels, Note, Promise, Refused, Sample};
+use crate::simdrive::mount::REST;
 use crate::stats::{self, Percentiles};
 use crate::sys::error::shown;
 use crate::sys::kernel::{Call, Fault, Kernel};
@@ -113,6 +114,17 @@ impl<'a, K: Kernel> CopyArm<'a, K> {
         }
     }
 
+    /// What tells this arm from the others at its place.
+    fn title(&self) -> String {
+        let labels = self.labels.iter().filter(|(name, _)| *name != "place");
+        labels.map(|(_, value)| value).collect::<Vec<_>>().join(" / ")
+    }
+
+    /// Says in the write log of a simulated drive what follows.
+    fn mark(&self, text: &str) -> Result<(), Halt> {
+        self.shop.place.mark(text).map_err(|error| failed_otherwise(&error).into())
+    }
+
     /// What the trial says beyond its numbers.
     fn learn(&mut self, copied: &Copied) {
         let promise = copied.promise(&self.policy);
@@ -191,7 +203,7 @@ impl<K: Kernel> Arm for CopyArm<'_, K> {
         self.engine.as_ref().err().cloned()
     }
 
-    fn prepare(&mut self, _trial: &Trial) -> Result<(), Halt> {
+    fn prepare(&mut self, trial: &Trial) -> Result<(), Halt> {
         let place = self.shop.place;
         self.bench.watch.event(Event::Phase(Phase::Settling));
         place.make_room_for(self.shop.input.bytes).map_err(|error| failed_otherwise(&error))?;
@@ -200,13 +212,11 @@ impl<K: Kernel> Arm for CopyArm<'_, K> {
         }
         place.sync_file_system().map_err(|error| failed_otherwise(&error))?;
         match place.wait_until_idle(IDLE_LIMIT, self.bench.watch) {
-            Settled::Idle | Settled::Unknown => Ok(()),
-            Settled::Stopped => Err(Halt::Stopped),
-            Settled::StillBusy => {
-                self.note(copy_notes::not_idle(place, IDLE_LIMIT));
-                Ok(())
-            }
+            Settled::Idle | Settled::Unknown => {}
+            Settled::Stopped => return Err(Halt::Stopped),
+            Settled::StillBusy => self.note(copy_notes::not_idle(place, IDLE_LIMIT)),
         }
+        if trial.ignored { Ok(()) } else { self.mark(&self.title()) }
     }
 
     fn run(&mut self, trial: &Trial) -> Result<Sample, Halt> {
@@ -232,6 +242,7 @@ impl<K: Kernel> Arm for CopyArm<'_, K> {
     }
 
     fn check(&mut self, _trial: &Trial) -> Result<(), Halt> {
+        self.mark(REST)?;
         let Bench { verify: how, watch, .. } = self.bench;
         let verified =
             verify(&Real, self.source(), &self.destination(), *how, *watch).map_err(|error| match error {

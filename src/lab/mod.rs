@@ -12,6 +12,7 @@ pub mod copy_run;
 pub mod head;
 mod operations;
 pub mod plan;
+pub mod price;
 pub mod probe;
 mod probe_facts;
 pub mod probe_pairs;

@@ -8,6 +8,7 @@ mod finding;
 mod layout;
 mod notes;
 mod pg_layout;
+mod price;
 mod probe;
 mod published;
 mod rates;
@@ -40,6 +41,7 @@ pub fn header(document: &Document) -> String {
     match document.kind {
         Kind::Probe => probe::header(document),
         Kind::Published => String::new(),
+        Kind::Price => price::header(document),
         _ => copy::header(document),
     }
 }
@@ -49,6 +51,7 @@ pub fn results(document: &Document) -> String {
     match document.kind {
         Kind::Probe => probe::results(document),
         Kind::Published => published::results(document),
+        Kind::Price => price::results(document),
         _ => copy::results(document),
     }
 }

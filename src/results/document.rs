@@ -97,6 +97,8 @@ pub enum Kind {
     Published,
     /// What lies under a path.
     Drive,
+    /// A recorded workload priced on simulated drives.
+    Price,
 }
 
 /// Name and version of the program.

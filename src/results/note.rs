@@ -76,6 +76,10 @@ pub enum NoteCode {
     UnreadLine,
     /// What was measured happened on a simulated drive.
     Simulated,
+    /// A write log breaks off.
+    LogTorn,
+    /// A write log was recorded where no flushes are sent.
+    FlushesMissing,
     /// What a killed run left behind was found.
     LeftBehind,
 }
