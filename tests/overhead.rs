@@ -1,6 +1,5 @@
 //! The benchmark of the engine's overhead, tiny: that it runs, makes the same calls, and finds nothing absurd. The bound of
 //! 1.05 is for an optimised build: `cargo bench --bench overhead`.
-#![expect(clippy::print_stdout, reason = "the figure is the reader's")]
 
 #[path = "../benches/overhead/pairs.rs"]
 mod pairs;

@@ -169,13 +169,7 @@ impl Overlay {
 
 impl Drop for Overlay {
     fn drop(&mut self) {
-        if !std::process::Command::new("umount")
-            .arg(&self.point)
-            .status()
-            .is_ok_and(|status| status.success())
-        {
-            println!("left behind: {}", self.point.display());
-        }
+        common::run("umount", &[&self.point]);
     }
 }
 

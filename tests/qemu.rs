@@ -96,7 +96,7 @@ fn boot() -> Machine {
     run(&script.display().to_string(), &[kept_text.as_str(), env!("CARGO_BIN_EXE_fsynclab")]);
     let (built, booted) = (started.elapsed(), Instant::now());
     let images = scratch("qemu");
-    let machine = "300 qemu-system-x86_64 -accel tcg -m 512 -nographic -nodefaults -no-reboot -serial stdio \
+    let machine = "600 qemu-system-x86_64 -accel tcg -m 512 -nographic -nodefaults -no-reboot -serial stdio \
                    -append console=ttyS0\u{a0}panic=-1\u{a0}quiet -device virtio-scsi-pci";
     let mut arguments = format!("{machine} -kernel {kept_text}/vmlinuz -initrd {kept_text}/initramfs");
     for (name, device) in DISKS {
@@ -155,7 +155,8 @@ fn what_was_switched_twice_is_restored_to_what_it_was_at_first() {
     };
     for kind in KINDS {
         let restored = machine.said(&format!("{} restore", kind.name)).join("\n");
-        assert_eq!(restored.matches("restored: write cache of").count(), 2, "{restored}");
+        let word = if restored.contains("undone: ") { "undone: " } else { "restored: " };
+        assert_eq!(restored.matches(&format!("{word}write cache of")).count(), 2, "{restored}");
         machine.views(&kind, "after restore", true);
     }
 }
@@ -223,4 +224,22 @@ fn every_member_of_a_volume_is_switched_and_restored() {
         2,
         "{after:?}"
     );
+}
+
+#[test]
+fn one_copy_command_compares_the_cache_on_and_off_and_brings_it_back() {
+    let Some(machine) = machine("one_copy_command_compares_the_cache_on_and_off_and_brings_it_back") else {
+        return;
+    };
+    let said = machine.said("copy json");
+    let off = said.iter().position(|line| line.contains("\"off\"")).expect("an arm with the cache off");
+    assert_eq!(said[0], "\"write_cache\": \"on\"", "{}", machine.all);
+    let flushes = |lines: &[&str]| -> Vec<u64> {
+        let counts = lines.iter().filter_map(|line| line.strip_prefix("\"flushes\": "));
+        counts.map(|count| count.parse().expect("a number")).collect()
+    };
+    let (cached, uncached) = (flushes(&said[..off]), flushes(&said[off..]));
+    assert!(cached.len() == 2 && cached.iter().all(|count| *count >= 8), "{cached:?}");
+    assert_eq!(uncached, [0, 0], "a disk that caches nothing is sent no flush");
+    machine.views(&KINDS[0], "after copy", true);
 }

@@ -40,7 +40,8 @@ pub fn run(args: &Args, color: ColorChoice) -> anyhow::Result<()> {
     if !args.yes && !asked()? {
         return Err(Problem::failed("nothing was undone").into());
     }
-    for journal in journals {
+    // Newest first: a thing changed by two runs comes back to what it was before the first.
+    for journal in journals.into_iter().rev() {
         for outcome in undo(journal, &tables)? {
             match outcome {
                 Ok(undone) => output::print(&undone, color)?,

@@ -12,7 +12,7 @@ use super::places::{Places, place_problem};
 use super::problem::{self, Problem, Status};
 use super::rounds::Rounds;
 use super::screen::Screen;
-use super::{clean, complain, grammar, output, redact};
+use super::{clean, complain, drive, grammar, output, redact};
 use crate::lab::copy_run::{CopyRequest, CopyRun, CopyRunError, Intent};
 use crate::place::{Asked, Making, Surveyed};
 use crate::replay::policy;
@@ -20,6 +20,7 @@ use crate::replay::template::{Template, list_templates};
 use crate::replay::verify::Verify;
 use crate::report;
 use crate::results::Document;
+use crate::storage::Cache;
 use crate::sys::error::shown;
 use crate::sys::journal::{self, Journal};
 use crate::sys::real::Real;
@@ -57,6 +58,12 @@ pub struct Args {
     /// How a copy is compared with its source, after the clock: full (every byte), sizes or off
     #[arg(long, value_name = "HOW", default_value_t = Verify::Full)]
     verify: Verify,
+    /// Compare states of the drives' write cache: on, off; it is brought back at the end
+    #[arg(long = "write-cache", value_name = "STATE", value_delimiter = ',', value_parser = drive::state)]
+    write_caches: Vec<Cache>,
+    /// Switch the write cache though others rely on the disk, or though it was found off
+    #[arg(long, requires = "write_caches")]
+    force: bool,
     /// Let policies run that sync a whole file system beside a running cluster
     #[arg(long)]
     beside_server: bool,
@@ -120,6 +127,8 @@ fn request(args: &Args, places: &[Asked]) -> Result<CopyRequest, Problem> {
         aa: args.rounds.aa,
         verify: args.verify,
         beside_server: args.beside_server,
+        write_caches: args.write_caches.clone(),
+        force: args.force,
         argv: redact::arguments(std::env::args_os()),
     })
 }

@@ -57,6 +57,12 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
+/// A state of the write cache, for the commands that compare them.
+pub fn state(text: &str) -> Result<Cache, String> {
+    let found = [Cache::On, Cache::Off].into_iter().find(|state| state.name() == text);
+    found.ok_or_else(|| "one of on, off".to_owned())
+}
+
 /// Shows or switches; the exit status.
 pub fn run(args: &Args, color: ColorChoice) -> anyhow::Result<ExitCode> {
     match args.write_cache {
@@ -90,7 +96,7 @@ fn keep(args: &Args, document: &Document) -> anyhow::Result<()> {
 
 fn document(path: &Path) -> anyhow::Result<Document> {
     let stack = storage::survey(path).map_err(failed)?;
-    let notes = storage::notes(&stack);
+    let notes = storage::preloaded().into_iter().chain(storage::notes(&stack)).collect();
     let path = shown(path);
     Ok(Document {
         complete: true,

@@ -20,6 +20,19 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * seconds).map_err(|_| "that is too long".to_owned())
 }
 
+/// A size: bytes, or a number with kB, MB, GB, TB (each 1024 times the one before, as in PostgreSQL), KiB, MiB, GiB.
+pub fn size(text: &str) -> Result<u64, String> {
+    const UNITS: [(&[&str], u32); 5] =
+        [(&[""], 0), (&["kB", "KiB"], 10), (&["MB", "MiB"], 20), (&["GB", "GiB"], 30), (&["TB", "TiB"], 40)];
+    let split = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = (&text[..split], text[split..].trim_start());
+    let shift = UNITS.iter().find(|(names, _)| names.contains(&unit)).map(|(_, shift)| *shift);
+    let bytes =
+        number.parse::<u64>().ok().zip(shift).and_then(|(number, shift)| number.checked_mul(1 << shift));
+    bytes
+        .ok_or_else(|| "a size is a number of bytes, or has a unit: kB, MB, GB, TB, KiB, MiB, GiB".to_owned())
+}
+
 /// The order of arms within a round.
 pub fn order(text: &str) -> Result<Order, String> {
     let found = Order::ALL.iter().find(|(name, _)| *name == text);
@@ -57,6 +70,14 @@ mod tests {
         assert!(duration("60").is_err_and(|error| error.contains("60s")));
         for wrong in ["", "s", "-1s", "1 fortnight", "1,5s", "1e3s", "nan s", "99999999999999999999d"] {
             assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_size_takes_the_units_of_postgresql() {
+        assert_eq!((size("8192"), size("64kB"), size("4 GiB")), (Ok(8192), Ok(65536), Ok(4 << 30)));
+        for wrong in ["", "kB", "1.5GB", "-1", "1 kb", "99999999TB"] {
+            assert!(size(wrong).is_err(), "{wrong}");
         }
     }
 

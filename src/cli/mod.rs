@@ -5,6 +5,7 @@ mod clean;
 mod compare;
 mod completions;
 mod copy;
+mod createdb;
 mod drive;
 mod grammar;
 mod man;
@@ -55,6 +56,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Copy(Box<copy::Args>),
+    Createdb(Box<createdb::Args>),
     Drive(drive::Args),
     Probe(Box<probe::Args>),
     Compare(compare::Args),
@@ -74,6 +76,7 @@ pub fn main() -> ExitCode {
     let color = cli.color.choice(|name| std::env::var(name).ok());
     let done = match cli.command {
         Command::Copy(args) => copy::run(&args, color, cli.verbose),
+        Command::Createdb(args) => createdb::run(&args, color, cli.verbose),
         Command::Drive(args) => drive::run(&args, color),
         Command::Probe(args) => probe::run(&args, color, cli.verbose),
         Command::Compare(args) => compare::run(&args, color).map(|()| ExitCode::SUCCESS),

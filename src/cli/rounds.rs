@@ -7,14 +7,14 @@ use crate::lab::{Order, Plan};
 use crate::sys::random::fresh_seed;
 
 /// How often, in what order, how long
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Rounds {
-    /// Rounds that count
-    #[arg(long = "rounds", value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
-    counted: u32,
-    /// Rounds before them that do not
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    warmup: u32,
+    /// Rounds that count [default: 7]
+    #[arg(long = "rounds", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    counted: Option<u32>,
+    /// Rounds before them that do not [default: 1]
+    #[arg(long, value_name = "N")]
+    warmup: Option<u32>,
     /// Every random choice follows from it [default: a new one, printed]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -30,11 +30,19 @@ pub struct Rounds {
 }
 
 impl Rounds {
+    /// The same with other rounds, where a command or a safer way has its own default: only those that were not given.
+    #[must_use]
+    pub fn or_rounds(mut self, counted: u32, warmup: u32) -> Self {
+        self.counted = self.counted.or(Some(counted));
+        self.warmup = self.warmup.or(Some(warmup));
+        self
+    }
+
     /// The plan, its seed chosen.
     pub fn plan(&self) -> Plan {
         Plan {
-            rounds: self.counted,
-            warmup: self.warmup,
+            rounds: self.counted.unwrap_or(7),
+            warmup: self.warmup.unwrap_or(1),
             order: self.order,
             seed: self.seed.unwrap_or_else(fresh_seed),
             time_limit: Some(self.time_limit),

@@ -20,7 +20,7 @@ use crate::stats::{self, Percentiles};
 use crate::sys::error::shown;
 use crate::sys::kernel::{Call, Fault, Kernel};
 use crate::sys::real::Real;
-use crate::sys::tallied::{Tallied, Tally};
+use crate::sys::tallied::{SYNCS, Tallied, Tally};
 use crate::sys::watch::{Event, Phase, Watch};
 
 /// How long a trial waits for an idle disk: on one that others keep busy, all trials together must not take minutes.
@@ -145,13 +145,17 @@ impl<'a, K: Kernel> CopyArm<'a, K> {
         }
     }
 
-    /// What became of a copy that failed, with what the reader needs where the disk is full.
-    fn failure(&self, error: EngineError) -> Halt {
+    /// What became of a copy that failed, with what the reader needs where the disk is full. After a failed sync nobody
+    /// knows what is on disk: nothing is promised.
+    fn failure(&mut self, error: EngineError) -> Halt {
         match error {
             EngineError::Stopped(_) => Halt::Stopped,
             EngineError::Fault(fault) => {
                 let full = matches!(fault.errno, nix::errno::Errno::ENOSPC | nix::errno::Errno::EDQUOT);
                 let mut failed = failed_call(&fault);
+                if SYNCS.contains(&fault.call) {
+                    self.promise = Promise::Nothing;
+                }
                 if full {
                     failed.text += &copy_notes::full(self.shop.place, &self.destination());
                 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::arm::Arm;
+use super::cached::{CachedArm, Caches};
 use super::conduct::{Run, conduct};
 use super::copy::{Bench, CopyArm, NAMES, SOURCE, Workshop};
 use super::head::head;
@@ -18,6 +19,7 @@ use crate::replay::template::Template;
 use crate::replay::template::build::{BuildError, BuildSync, build};
 use crate::replay::verify::Verify;
 use crate::results::{Document, Failed, Input, Kind};
+use crate::storage::{Attached, Cache};
 use crate::sys::clock;
 use crate::sys::journal::Journal;
 use crate::sys::kernel::Kernel;
@@ -41,6 +43,10 @@ pub struct CopyRequest {
     pub verify: Verify,
     /// Policies that sync a whole file system may run beside a cluster.
     pub beside_server: bool,
+    /// The states of the write cache to compare; none leaves it as it is.
+    pub write_caches: Vec<Cache>,
+    /// Switch it though others rely on the disk.
+    pub force: bool,
     /// The command line, passwords redacted.
     pub argv: Vec<String>,
 }
@@ -91,6 +97,7 @@ pub struct Intent {
 /// A run that has made its directories: what is in them is journalled.
 pub struct Entered<'a> {
     run: &'a CopyRun,
+    journal: &'a Journal,
     directories: Vec<RunDirectory>,
 }
 
@@ -118,18 +125,18 @@ impl CopyRun {
     }
 
     /// Makes one directory at each place.
-    pub fn enter(&self, journal: &Journal) -> Result<Entered<'_>, PlaceError> {
+    pub fn enter<'a>(&'a self, journal: &'a Journal) -> Result<Entered<'a>, PlaceError> {
         let enter = |place: &Place| Ok(place.enter(&NAMES, journal)?.0);
         let directories = self.places.iter().map(enter).collect::<Result<Vec<_>, PlaceError>>()?;
-        Ok(Entered { run: self, directories })
+        Ok(Entered { run: self, journal, directories })
     }
 }
 
 impl Entered<'_> {
     /// What will be written, place by place.
     pub fn intents(&self) -> Vec<Intent> {
-        let CopyRequest { plan, policies, aa, .. } = &self.run.request;
-        let arms = policies.len() as u64 + u64::from(*aa);
+        let CopyRequest { plan, policies, aa, write_caches, .. } = &self.run.request;
+        let arms = (policies.len() * write_caches.len().max(1)) as u64 + u64::from(*aa);
         let intent = |(place, directory): (&Place, &RunDirectory)| Intent {
             directory: PathBuf::from(place.asked().to_string()).join(directory.path().file_name().unwrap_or_default()),
             copies: arms * u64::from(plan.all_rounds()),
@@ -152,18 +159,40 @@ impl Entered<'_> {
         let shops = places
             .map(|(place, directory)| workshop(request, place, directory.path(), &bench))
             .collect::<Result<Vec<_>, _>>()?;
+        let states = &request.write_caches;
+        let taken: Vec<_> = shops.iter().map(|shop| self.caches(shop)).collect();
         let mut arms: Vec<Box<dyn Arm + '_>> = Vec::new();
-        for shop in &shops {
-            for (position, policy) in request.policies.iter().enumerate() {
-                arms.push(Box::new(CopyArm::new(&bench, shop, policy).map_err(CopyRunError::Failed)?));
-                if position == 0 && request.aa {
-                    let again = CopyArm::new(&bench, shop, policy).map_err(CopyRunError::Failed)?;
-                    arms.push(Box::new(again.as_control()));
+        for (shop, caches) in shops.iter().zip(&taken) {
+            let mut add = |policy: &Policy, control: bool, to: Option<Cache>| {
+                let arm = CopyArm::new(&bench, shop, policy).map_err(CopyRunError::Failed)?;
+                let arm: Box<dyn Arm + '_> = Box::new(if control { arm.as_control() } else { arm });
+                arms.push(match (to, caches) {
+                    (Some(to), Some(caches)) => Box::new(CachedArm::new(arm, to, caches)),
+                    _ => arm,
+                });
+                Ok::<(), CopyRunError<E>>(())
+            };
+            let states = || states.iter().copied().map(Some).chain(states.is_empty().then_some(None));
+            for (number, to) in states().enumerate() {
+                for (position, policy) in request.policies.iter().enumerate() {
+                    add(policy, false, to)?;
+                    if request.aa && (number, position) == (0, 0) {
+                        add(policy, true, to)?;
+                    }
                 }
             }
         }
         let run = Run { plan: &request.plan, watch, now_ns: &clock::now_ns };
         conduct(&run, self.run.head.clone(), &mut arms, keep).map_err(CopyRunError::Keep)
+    }
+}
+
+impl Entered<'_> {
+    /// The disks of a place, taken only where their caches are to be switched.
+    fn caches(&self, shop: &Workshop<'_>) -> Option<Caches<'_, Attached>> {
+        let CopyRequest { write_caches: states, force, .. } = &self.run.request;
+        let take = || Caches::below(shop.place, states, *force, self.journal, &Attached);
+        (!states.is_empty()).then(take)
     }
 }
 

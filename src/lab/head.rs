@@ -1,9 +1,7 @@
 //! What every run writes at the head of its document: the machine, the places, what is known of them.
 
-use std::fs;
-
 use crate::place::Place;
-use crate::results::{Document, Host, Kind, Note};
+use crate::results::{Document, Host, Kind};
 use crate::storage;
 use crate::sys::clock;
 use crate::sys::host::host_facts;
@@ -25,15 +23,8 @@ pub(super) fn head(kind: Kind, argv: &[String], places: &[Place]) -> Document {
     let records: Vec<_> = places.iter().map(Place::record).collect();
     Document {
         simulated: records.iter().any(|place| place.simulated),
-        notes: preload_note().into_iter().chain(places.iter().flat_map(Place::notes)).collect(),
+        notes: storage::preloaded().into_iter().chain(places.iter().flat_map(Place::notes)).collect(),
         places: records,
         ..begun(kind, argv)
     }
-}
-
-/// Whether a library is preloaded that is known to swallow syncs.
-fn preload_note() -> Option<Note> {
-    let preload = std::env::var("LD_PRELOAD").ok();
-    let system_wide = fs::read_to_string("/etc/ld.so.preload").ok();
-    storage::preload_note(preload.as_deref(), system_wide.as_deref())
 }

@@ -3,12 +3,14 @@
 //! or prints.
 
 pub mod arm;
+pub mod cached;
 pub mod compare;
 
 pub mod conduct;
 pub mod copy;
 mod copy_notes;
 pub mod copy_run;
+pub mod createdb;
 pub mod head;
 mod operations;
 pub mod plan;

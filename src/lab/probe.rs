@@ -12,6 +12,7 @@ use crate::probe::bench::{Bench, latencies};
 use crate::probe::cases::{Case, Sync, Work};
 use crate::results::{Labels, Note, Promise, Refused, Sample};
 use crate::stats::{self, Percentiles};
+use crate::sys::error::reason;
 use crate::sys::kernel::{Call, Fault, Kernel};
 use crate::sys::watch::Watch;
 
@@ -84,7 +85,7 @@ fn syncs_all(case: &Case) -> bool {
 fn refused(fault: &Fault) -> Refused {
     let Fault { call, errno, .. } = fault;
     let code = if *errno == Errno::EINVAL { "invalid-argument" } else { "not-supported" };
-    Refused { code: code.to_owned(), text: format!("{}: {} ({errno:?})", call.name(), errno.desc()) }
+    Refused { code: code.to_owned(), text: format!("{}: {} ({errno:?})", call.name(), reason(*errno)) }
 }
 
 impl<K: Kernel> Arm for ProbeArm<'_, K> {
@@ -142,5 +143,124 @@ impl<K: Kernel> Arm for ProbeArm<'_, K> {
 
     fn notes(&self) -> Vec<Note> {
         Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use rand_chacha::ChaCha8Rng;
+
+    use super::*;
+    use crate::lab::{Run, conduct, scripted};
+    use crate::probe::bench::Beside;
+    use crate::probe::cases::find;
+    use crate::results::Document;
+    use crate::sys::failing::{Effect, Failing, Planned};
+    use crate::sys::real::Real;
+    use crate::sys::watch::Quiet;
+
+    /// Two rounds of these cases on a kernel with faults to come.
+    fn probed(faults: &[Planned], cases: &[(&str, &str)], spare_file_system: bool) -> Document {
+        let directory = tempfile::tempdir_in("/var/tmp").expect("a directory");
+        let kernel = Failing::new(Real, faults.iter().copied());
+        let beside = Beside { watch: &Quiet, counters: &|| None };
+        let mut random = ChaCha8Rng::seed_from_u64(42);
+        let bench = Bench::new(&kernel, directory.path(), &mut random, beside).expect("a bench");
+        let slice_ns = Cell::new(1_000_000);
+        let slices = Slices { bench: &bench, watch: &Quiet, place: "p1", slice_ns, spare_file_system };
+        let mut arms: Vec<Box<dyn Arm + '_>> = Vec::new();
+        for (block, method) in cases {
+            let case = find(block, method).expect("a case");
+            arms.push(Box::new(ProbeArm::try_out(&slices, case).expect("what a try-out leaves is cleared")));
+        }
+        let plan = scripted::plan(2, 0);
+        let run = Run { plan: &plan, watch: &Quiet, now_ns: &|| 0 };
+        let kept: Result<_, std::convert::Infallible> =
+            conduct(&run, scripted::head(), &mut arms, &mut |_| Ok(()));
+        match kept {
+            Ok(document) => document,
+        }
+    }
+
+    fn always(call: Call, errno: Errno) -> Planned {
+        Planned::from_nth(call, 1, Effect::Errno(errno))
+    }
+
+    #[test]
+    fn what_cannot_be_here_is_refused_with_call_and_error_and_the_others_run() {
+        let cases = [
+            ("others", "sync_file_range"),
+            ("others", "syncfs"),
+            ("wal", "allocated"),
+            ("one8", "fdatasync"),
+        ];
+        let faults = [
+            always(Call::SyncFileRange, Errno::ENOSYS),
+            always(Call::Syncfs, Errno::EPERM),
+            always(Call::Fallocate, Errno::EOPNOTSUPP),
+        ];
+        let document = probed(&faults, &cases, false);
+        let refused: Vec<Option<&str>> = document
+            .arms
+            .iter()
+            .map(|arm| arm.refused.as_ref().map(|refused| refused.text.as_str()))
+            .collect();
+        assert_eq!(
+            refused,
+            [
+                Some("sync_file_range: Function not implemented (ENOSYS)"),
+                Some("syncfs: Operation not permitted (EPERM)"),
+                Some("fallocate: Operation not supported (EOPNOTSUPP)"),
+                None
+            ]
+        );
+        assert_eq!(document.arms[3].samples.len(), 2);
+        assert!(document.complete);
+    }
+
+    #[test]
+    fn a_directory_that_takes_no_fsync_is_refused_and_a_file_is_a_failure() {
+        // The bench itself syncs 17 files; then come the new file and its directory.
+        let of_directory = Planned::nth(Call::Fsync, 19, Effect::Errno(Errno::EINVAL));
+        let document = probed(&[of_directory], &[("names", "create")], false);
+        assert!(document.arms[0].refused.is_some(), "{:?}", document.arms[0]);
+        let of_file = Planned::from_nth(Call::Fsync, 18, Effect::Errno(Errno::EINVAL));
+        let document = probed(&[of_file], &[("one8", "fsync"), ("nosync", "write")], false);
+        let failed = document.arms[0].failed.as_ref().expect("a sync of a file must not be refused");
+        assert_eq!((failed.call.as_deref(), failed.errno), (Some("fsync"), Some(libc::EINVAL)));
+        assert_eq!(document.arms[1].samples.len(), 2);
+    }
+
+    #[test]
+    fn a_sync_that_fails_ends_its_line_and_not_the_run() {
+        // The second one: the first is the try-out.
+        let fault = Planned::nth(Call::Fdatasync, 2, Effect::Errno(Errno::EIO));
+        let document = probed(&[fault], &[("one8", "fdatasync"), ("one8", "fsync")], false);
+        let failed = document.arms[0].failed.as_ref().expect("it failed");
+        assert!(failed.text.starts_with("could not fdatasync file"), "{}", failed.text);
+        assert!(document.arms[0].samples.is_empty() && document.arms[1].samples.len() == 2);
+    }
+
+    #[test]
+    fn beside_a_cluster_the_whole_file_system_is_not_synced() {
+        let cases = [("others", "syncfs"), ("one8", "fdatasync")];
+        let never = [always(Call::Syncfs, Errno::EIO)];
+        let document = probed(&never, &cases, true);
+        assert_eq!(
+            document.arms[0].refused.as_ref().map(|refused| refused.code.as_str()),
+            Some("beside-server")
+        );
+        assert!(document.arms.iter().all(|arm| arm.failed.is_none()));
+    }
+
+    #[test]
+    fn a_line_has_its_rate_and_its_latencies_over_all_slices() {
+        let document = probed(&[], &[("nosync", "write")], false);
+        let arm = &document.arms[0];
+        let operations: u64 = arm.samples.iter().filter_map(|sample| sample.operations).sum();
+        assert_eq!(arm.latency[OPERATION].n, operations);
+        assert!(arm.summary.as_ref().and_then(|summary| summary.ops_per_sec).is_some_and(|rate| rate > 0.0));
+        assert_eq!(arm.name, "nosync");
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! A difference is the copy's fault unless the source was modified after the copy began: then the source changed while
 //! it was copied, and no copy could have been right. The copy began when its top directory was created, by the file
-//! system's own clock; where the file system does not keep that time, every difference is the copy's fault.
+//! system's own clock, which ticks some hundred times a second: the same time may be after. Where the file system does
+//! not keep that time, every difference is the copy's fault.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -206,30 +207,37 @@ impl<K: Kernel> Comparison<'_, K> {
         if source_bytes != copy_bytes {
             return self.differs(&source, Difference::Size { path, source_bytes, copy_bytes });
         }
-        if self.how == Verify::Sizes {
-            return Ok(());
+        if self.how == Verify::Full
+            && let Some(offset) = self.first_difference(&source, &copy)?
+        {
+            return self.differs(&source, Difference::Byte { path, offset });
         }
-        match self.first_difference(&source, &copy)? {
-            Some(offset) => self.differs(&source, Difference::Byte { path, offset }),
-            None => Ok(()),
+        // What was appended in time was copied too: equal, but no other trial copied as much.
+        if self.changed_since(&source_facts) {
+            self.verified.changed.push(source);
+        }
+        Ok(())
+    }
+
+    fn changed_since(&self, source: &Metadata) -> bool {
+        match (source.modified(), self.began.created()) {
+            (Ok(modified), Ok(began)) => modified >= began,
+            _ => false,
         }
     }
 
     /// The fault of the copy, or of a source that was modified since the copy began.
     fn differs(&mut self, modified: &Path, difference: Difference) -> Result<(), VerifyError> {
-        let since = facts(modified)?;
-        match (since.modified(), self.began.created()) {
-            (Ok(modified), Ok(began)) if modified > began => {
-                let (Difference::Byte { path, .. }
-                | Difference::Size { path, .. }
-                | Difference::Missing { path }
-                | Difference::Extra { path }
-                | Difference::Type { path }) = difference;
-                self.verified.changed.push(self.source.join(path));
-                Ok(())
-            }
-            _ => Err(difference.into()),
+        if !self.changed_since(&facts(modified)?) {
+            return Err(difference.into());
         }
+        let (Difference::Byte { path, .. }
+        | Difference::Size { path, .. }
+        | Difference::Missing { path }
+        | Difference::Extra { path }
+        | Difference::Type { path }) = difference;
+        self.verified.changed.push(self.source.join(path));
+        Ok(())
     }
 
     fn first_difference(&mut self, source: &Path, copy: &Path) -> Result<Option<u64>, Fault> {

@@ -3,6 +3,7 @@
 
 mod compare;
 mod copy;
+mod createdb;
 mod drive;
 mod finding;
 mod layout;
@@ -17,6 +18,7 @@ mod units;
 
 pub use compare::pairs;
 pub use copy::closing;
+pub use createdb::recommendation;
 pub use drive::drive;
 pub use pg_layout::pg_test_fsync;
 pub use units::{duration, size};
@@ -42,6 +44,7 @@ pub fn header(document: &Document) -> String {
         Kind::Probe => probe::header(document),
         Kind::Published => String::new(),
         Kind::Price => price::header(document),
+        Kind::Createdb => createdb::header(document),
         _ => copy::header(document),
     }
 }
@@ -52,6 +55,7 @@ pub fn results(document: &Document) -> String {
         Kind::Probe => probe::results(document),
         Kind::Published => published::results(document),
         Kind::Price => price::results(document),
+        Kind::Createdb => createdb::results(document),
         _ => copy::results(document),
     }
 }

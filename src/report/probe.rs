@@ -6,6 +6,7 @@ use super::notes;
 use super::stack_words::{cache_line, storage_line};
 use super::{rates, units};
 use crate::results::{Arm, Document, Host, NoteCode, Severity, SyncVerdict};
+use crate::stats;
 
 /// The label that groups comparable lines, and what its group is called, in the order of the table.
 const BLOCKS: [(&str, &str); 12] = [
@@ -152,7 +153,7 @@ fn remarks(document: &Document) -> String {
         NoteCode::OtherWriters,
     ];
     const OF_LINES: [NoteCode; 3] = [NoteCode::Unstable, NoteCode::FirstRoundSlow, NoteCode::Outliers];
-    let unstable = document.notes.iter().filter(|note| note.code == NoteCode::Unstable).count();
+    let unstable = document.arms.iter().filter(|arm| is_unstable(arm)).count();
     let scattered = (unstable > 0).then(|| {
         let lines = document.arms.iter().filter(|arm| arm.summary.is_some()).count();
         let text = format!(
@@ -166,6 +167,12 @@ fn remarks(document: &Document) -> String {
         .filter(|note| !SAID.contains(&note.code) && !OF_LINES.contains(&note.code))
         .filter(|note| note.severity >= Severity::Warning);
     scattered.into_iter().chain(rest.map(notes::line)).collect()
+}
+
+fn is_unstable(arm: &Arm) -> bool {
+    let counted = arm.samples.iter().filter(|sample| !sample.ignored);
+    let each_ns: Vec<f64> = counted.map(|sample| sample.operation_ns() as f64).collect();
+    stats::unstable(&each_ns)
 }
 
 fn next(verdict: &SyncVerdict, document: &Document) -> Option<String> {
@@ -199,4 +206,133 @@ fn closing(document: &Document) -> String {
         &format!("{incomplete}slices of {slice} in {rounds}, seed {seed}, kernel {kernel}, {cpus} CPUs."),
         0,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{
+        CacheView, Disk, Failed, Kind, Labels, PerOperation, Place, Refused, Sample, Stack,
+    };
+    use crate::stats::{Percentiles, Summary};
+
+    fn arm(block: &str, method: &str, operation_ns: u64, flushes_per_op: f64) -> Arm {
+        let sample =
+            Sample { round: 1, elapsed_ns: 1000 * operation_ns, operations: Some(1000), ..Sample::default() };
+        let summary = Summary {
+            n: 1,
+            median_ns: operation_ns,
+            min_ns: operation_ns,
+            max_ns: operation_ns,
+            mad_ns: 0,
+            median_ci95_ns: None,
+            ops_per_sec: Some(1e9 / operation_ns as f64),
+        };
+        let latency = Percentiles {
+            n: 1000,
+            p50_ns: Some(operation_ns),
+            p90_ns: Some(operation_ns),
+            p99_ns: Some(2 * operation_ns),
+            max_ns: 20 * operation_ns,
+        };
+        Arm {
+            title: Some(method.to_owned()),
+            labels: Labels::new().with("block", block).with("method", method),
+            samples: vec![sample],
+            summary: Some(summary),
+            latency: std::iter::once(("operation".to_owned(), latency)).collect(),
+            device: Some(PerOperation { flushes_per_op, ..PerOperation::default() }),
+            ..Arm::default()
+        }
+    }
+
+    fn disk() -> Disk {
+        Disk {
+            name: "sda".into(),
+            model: Some("ST31000528AS".into()),
+            kind: "sata".into(),
+            claimed_rpm: Some(7200),
+            rotational: true,
+            write_cache: CacheView {
+                kernel: Some("write back".into()),
+                drive: Some("on".into()),
+                remark: None,
+            },
+            ..Disk::default()
+        }
+    }
+
+    fn document() -> Document {
+        let stack = Stack { file_system: "ext4".into(), disks: vec![disk()], ..Stack::default() };
+        let place = Place { id: "p1".into(), path: "/mnt".into(), simulated: false, model: None, stack };
+        let failed = Failed {
+            text: "could not fsync file \"/mnt/x\": Input/output error".into(),
+            errno: None,
+            call: None,
+            path: None,
+        };
+        let refused =
+            Refused { code: "invalid-argument".into(), text: "pwrite64: Invalid argument (EINVAL)".into() };
+        let verdict = SyncVerdict {
+            code: "answered-from-memory".into(),
+            reasons: vec!["6318 synced overwrites of one block a second".into(), "flushes were sent".into()],
+            wal_sync_method: "none makes this safe".into(),
+            advice: "none makes this safe".into(),
+        };
+        Document {
+            complete: true,
+            seed: 42,
+            places: vec![place],
+            arms: vec![
+                arm("one8", "fdatasync", 158_000, 1.0),
+                Arm { failed: Some(failed), ..arm("one8", "fsync", 1, 0.0) },
+                Arm {
+                    summary: None,
+                    refused: Some(refused),
+                    ..arm("sizes", "8 *  2kB open_sync writes", 1, 0.0)
+                },
+                arm("nosync", "write", 810, 0.0),
+                arm("brand-new", "call", 8_330_000, 0.004),
+            ],
+            verdict: Some(verdict),
+            ..Document::new(Kind::Probe)
+        }
+    }
+
+    #[test]
+    fn the_whole_report() {
+        let document = document();
+        let text = format!("{}{}", header(&document), results(&document));
+        let expected = "\
+ext4 on /dev/sda: ST31000528AS, sata, claims 7200 rpm (8.33 ms a turn)
+write cache: drive ON, kernel \"write back\" (agree).
+one 8 kB write, then          ops/s      n   mean    p50    p99    max flush/op
+  fdatasync                    6329   1000 158 us 158 us 316 us 3.2 ms     1.00
+  fsync                     FAILED: could not fsync file \"/mnt/x\": Input/output
+                            error
+16 kB, in writes of
+  8 * 2kB open_sync writes  n/a: pwrite64: Invalid argument (EINVAL)
+no sync
+  write                     1234568   1000 810 ns 810 ns 1.6 us  16 us        0
+brand-new
+  call                          120   1000 8.3 ms 8.3 ms  17 ms 167 ms     0.00
+
+ANSWERED FROM MEMORY: 6318 synced overwrites of one block a second; flushes
+were sent.
+wal_sync_method here: none makes this safe.
+next: fsynclab drive --write-cache off /mnt (switches the drive's cache; asks
+      first)
+slices of 1.70 s in 0 rounds, seed 42, kernel , 0 CPUs.
+";
+        assert_eq!(anstream::adapter::strip_str(&text).to_string(), expected);
+    }
+
+    #[test]
+    fn an_honest_disk_is_led_on() {
+        let mut document = document();
+        if let Some(verdict) = &mut document.verdict {
+            verdict.code = "honoured".into();
+        }
+        assert!(results(&document).contains("next: fsynclab copy --into /mnt"));
+    }
 }

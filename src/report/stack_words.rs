@@ -52,7 +52,9 @@ pub(super) fn cache_line(stack: &Stack) -> String {
         return "write cache: nothing is known of it.".to_owned();
     }
     let views: Vec<String> = stack.disks.iter().map(|disk| view(disk, stack.disks.len() > 1)).collect();
-    format!("write cache: {}.", views.join("; "))
+    let below =
+        if stack.layers.iter().any(|layer| layer.kind == "loop") { " below the loop device" } else { "" };
+    format!("write cache{below}: {}.", views.join("; "))
 }
 
 fn view(disk: &Disk, named: bool) -> String {

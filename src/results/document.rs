@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Baseline, Labels, Note, PerOperation, Promise, PublishedSet, Sample, Stack, SyncVerdict};
+use super::{
+    Baseline, Labels, Note, PerOperation, Promise, PublishedSet, Sample, Server, Stack, SyncVerdict,
+};
 use crate::stats::{Percentiles, Summary, Verdict};
 
 /// The schema that this program writes.
@@ -52,6 +54,9 @@ pub struct Document {
     /// The runs of pg_test_fsync that were read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sets: Vec<PublishedSet>,
+    /// The servers measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<Server>,
     /// What a reader must know.
     pub notes: Vec<Note>,
 }
@@ -80,6 +85,7 @@ impl Document {
             baseline: None,
             verdict: None,
             sets: Vec::new(),
+            servers: Vec::new(),
             notes: Vec::new(),
         }
     }
@@ -99,6 +105,8 @@ pub enum Kind {
     Drive,
     /// A recorded workload priced on simulated drives.
     Price,
+    /// CREATE DATABASE on real servers.
+    Createdb,
 }
 
 /// Name and version of the program.

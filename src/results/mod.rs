@@ -1,19 +1,23 @@
 //! Floor 2: the vocabulary every other wing speaks (labels, samples, stacks, notes, the document) and its text form:
 //! bytes in and bytes out, no file. What each field means stands in `docs/RESULTS.md`.
 
+pub mod databases;
 pub mod document;
 pub mod labels;
 pub mod note;
+pub mod pair;
 pub mod probe;
 pub mod promise;
 pub mod sample;
 pub mod stack;
 pub mod text;
 
+pub use databases::{Databases, Server};
 pub use document::{Arm, Comparison, Document, Failed, Host, Input, Kind, Place, Planned, Refused, Tool};
 pub use labels::Labels;
 pub use note::{Note, NoteCode, Severity};
-pub use probe::{Baseline, Pair, PairLine, PerOperation, PublishedRow, PublishedSet, SyncVerdict};
+pub use pair::{Pair, PairLine};
+pub use probe::{Baseline, PerOperation, PublishedRow, PublishedSet, SyncVerdict};
 pub use promise::Promise;
 pub use sample::{DeviceCounters, Phases, Sample};
 pub use stack::{CacheView, Disk, Layer, Stack};

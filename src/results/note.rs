@@ -82,6 +82,14 @@ pub enum NoteCode {
     FlushesMissing,
     /// What a killed run left behind was found.
     LeftBehind,
+    /// Two servers differ in more than what is compared.
+    ServersDiffer,
+    /// A setting that changes nothing for an arm.
+    NoEffect,
+    /// Two strategies did not copy the same files.
+    CopiedDiffers,
+    /// Something could not be measured here.
+    NotMeasured,
 }
 
 impl fmt::Display for NoteCode {

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::Databases;
+
 /// Named parts of a trial that exclude each other, in nanoseconds; each name ends in `_ns`.
 pub type Phases = BTreeMap<String, u64>;
 
@@ -59,6 +61,9 @@ pub struct Sample {
     /// What the disk did; absent where no whole disk is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceCounters>,
+    /// Of a trial of CREATE DATABASE; its `calls` are those of the backend in one untimed CREATE before the first trial.
+    #[serde(flatten)]
+    pub databases: Option<Databases>,
 }
 
 impl Sample {

@@ -20,13 +20,13 @@ use crate::results::Stack;
 use crate::sys::undo::{UndoKind, UndoTable};
 
 pub use counters::{Activity, activity, disk_counters};
-pub use drive::{Attached, Cache, Commands, DriveError, ask_drives};
+pub use drive::{Attached, Cache, Commands, DriveError, Told, ask_drives};
 pub use error::Error;
 pub use hazard::{Hazard, hazards};
 pub use root::Root;
 pub use stack::stack;
 pub use switch::{Care, Switch, SwitchError, Switched, SwitchedCache, write_cache};
-pub use words::{in_memory, notes, overlay_volatile, preload_note, weakest};
+pub use words::{in_memory, notes, overlay_volatile, preloaded, weakest};
 
 /// All there is to be known of the storage under a path of this machine: the stack, the drives' own view where they can
 /// be asked, the weakest link.

@@ -4,6 +4,8 @@ use std::path::Path;
 
 use crate::results::{Disk, Note, NoteCode, Stack};
 
+use super::root::Root;
+
 /// File systems that keep everything in memory.
 const IN_MEMORY: [&str; 5] = ["tmpfs", "ramfs", "rootfs", "devtmpfs", "hugetlbfs"];
 /// Block devices that keep everything in memory.
@@ -152,9 +154,15 @@ fn disagreement(disk: &Disk) -> Option<String> {
     }
 }
 
-/// A note where a library preloaded into this process (`LD_PRELOAD`, or `/etc/ld.so.preload` as `system_wide`) is known
-/// to swallow syncs.
-pub fn preload_note(preload: Option<&str>, system_wide: Option<&str>) -> Option<Note> {
+/// A note where a library preloaded into this process is known to swallow syncs.
+pub fn preloaded() -> Option<Note> {
+    let preload = std::env::var("LD_PRELOAD").ok();
+    let system_wide = Root::live().text("etc/ld.so.preload");
+    preload_note(preload.as_deref(), system_wide.as_deref())
+}
+
+/// The same from the variable's value and from the text of `/etc/ld.so.preload`.
+fn preload_note(preload: Option<&str>, system_wide: Option<&str>) -> Option<Note> {
     let both = [preload.unwrap_or_default(), system_wide.unwrap_or_default()].join(" ");
     let library = both.split([' ', ':', '\n']).find(|path| {
         let file = Path::new(path).file_name().unwrap_or_default().to_string_lossy().to_lowercase();

@@ -131,7 +131,7 @@ impl<K> Tallied<K> {
     fn timed<R>(&self, call: Call, made: impl FnOnce(&K) -> R) -> R {
         let start_ns = now_ns();
         let result = made(&self.inner);
-        self.add(call, now_ns() - start_ns);
+        self.add(call, now_ns().saturating_sub(start_ns));
         result
     }
 }

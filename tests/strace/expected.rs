@@ -270,8 +270,12 @@ impl Script<'_> {
             Sync::After => self.sync_pass(directories),
             Sync::Syncfs => self.on("C", "O_RDONLY", "syncfs C"),
             Sync::Dummy => {
-                self.on("C.dummy", "O_RDWR|O_CREAT|O_EXCL 0600", &format!("{} C.dummy", self.p.call));
-                self.say("unlink C.dummy");
+                self.on(
+                    "C/.fsynclab-dummy",
+                    "O_RDWR|O_CREAT|O_EXCL 0600",
+                    &format!("{} C/.fsynclab-dummy", self.p.call),
+                );
+                self.say("unlink C/.fsynclab-dummy");
             }
             Sync::Never | Sync::Each(_) | Sync::Held => {}
         }

@@ -13,7 +13,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use tempfile::TempDir;
 
-use crate::common::{run, scratch};
+use crate::common::scratch;
 
 /// A tree to copy, and the sizes of its files by their path from its root, escaped as strace does.
 pub struct Source {
@@ -27,7 +27,7 @@ impl Source {
         &self.path
     }
 
-    fn new(directory: TempDir, path: PathBuf) -> Self {
+    pub fn new(directory: TempDir, path: PathBuf) -> Self {
         let files = walkdir::WalkDir::new(&path).into_iter().map(|entry| entry.expect("an entry"));
         let sizes = files.filter(|entry| entry.file_type().is_file()).map(|entry| {
             let below = entry.path().strip_prefix(&path).expect("below the root");
@@ -36,30 +36,6 @@ impl Source {
         });
         let sizes = sizes.collect();
         Self { _directory: directory, path, sizes }
-    }
-
-    /// template0 of a cluster of PostgreSQL 15 as initdb leaves it.
-    pub fn base_4() -> Self {
-        let directory = scratch("base4");
-        let data = directory.path().join("data");
-        fs::create_dir(&data).expect("a directory");
-        let open = |path: &Path, mode| {
-            fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).expect("mode");
-        };
-        open(directory.path(), 0o755);
-        run("chown", &[OsStr::new("65534:65534"), data.as_os_str()]);
-        let identity = ["--reuid=65534", "--regid=65534", "--clear-groups", "--"];
-        let initdb = ["/usr/lib/postgresql/15/bin/initdb", "-N", "-A", "trust", "-U", "postgres"];
-        let locale = ["-E", "UTF8", "--locale=C.UTF-8", "-D"];
-        let mut arguments: Vec<&OsStr> =
-            identity.into_iter().chain(initdb).chain(locale).map(OsStr::new).collect();
-        arguments.push(data.as_os_str());
-        run("setpriv", &arguments);
-        // A copy outside the cluster, whose directory is refused as a place and never touched.
-        let base = directory.path().join("base-4");
-        run("cp", &[OsStr::new("-r"), data.join("base/4").as_os_str(), base.as_os_str()]);
-        fs::remove_dir_all(&data).expect("the cluster");
-        Self::new(directory, base)
     }
 
     /// Sizes at every edge, names of every kind, one directory below, and what no copy may open.

@@ -51,15 +51,16 @@ impl Stopwatch {
     /// From now on time belongs to `part`; returns the part that it belonged to.
     pub(super) fn enter(&mut self, part: Part) -> Part {
         let now = now_ns();
-        self.spent_ns[self.part as usize] += now - self.since_ns;
+        self.spent_ns[self.part as usize] += now.saturating_sub(self.since_ns);
         self.since_ns = now;
         std::mem::replace(&mut self.part, part)
     }
 
-    /// When it was started, nanoseconds from there to here, and what they went into.
+    /// When it was started, nanoseconds from there to the last change of part, and what they went into. A clock that ran
+    /// backwards makes these zero, and such a sample is discarded.
     pub(super) fn stop(mut self) -> (u64, u64, Phases) {
         self.enter(Part::Copy);
         let named = Part::ALL.iter().map(|part| (part.name().to_owned(), self.spent_ns[*part as usize]));
-        (self.start_ns, self.since_ns - self.start_ns, named.collect())
+        (self.start_ns, self.since_ns.saturating_sub(self.start_ns), named.collect())
     }
 }

@@ -47,6 +47,12 @@ impl Dirt {
         self.session.run("UPDATE dirt SET n = n + 1")
     }
 
+    /// Connects again, for a server that was restarted.
+    pub fn reconnect(&mut self, session: &Session) -> Result<(), ServerError> {
+        self.session = session.another(&self.name)?;
+        Ok(())
+    }
+
     /// Bytes of the table.
     pub fn size_bytes(&mut self) -> Result<u64, ServerError> {
         Ok(self.session.value("SELECT pg_catalog.pg_relation_size('dirt')")?.parse().unwrap_or(0))

@@ -210,6 +210,15 @@ impl Recipe {
     }
 }
 
+impl fmt::Display for Recipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tables(count) => write!(f, "tables={count}"),
+            Self::Pgbench(scale) => write!(f, "pgbench={scale}"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

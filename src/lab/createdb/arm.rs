@@ -1,0 +1,256 @@
+//! One arm: a strategy on a server under settings.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::server::Server;
+use crate::lab::arm::{AA, Arm, CONTROL, Halt, Trial};
+use crate::place::{Place, Settled};
+use crate::results::{Databases, Failed, Labels, Note, NoteCode, Promise, Refused, Sample};
+use crate::server::createdb::Strategy;
+use crate::server::createdb::calls::counted;
+use crate::server::createdb::database::drop_ours;
+use crate::server::createdb::template;
+use crate::server::createdb::trial::{self, Measured, Subject, Work};
+use crate::server::error::ServerError;
+use crate::server::settings::Setting;
+use crate::stats::Percentiles;
+use crate::sys::watch::{Event, Phase, Watch};
+
+/// How long a trial waits for an idle disk.
+const IDLE_LIMIT: Duration = Duration::from_secs(10);
+
+/// What all arms of a run have in common.
+pub(super) struct Bench<'a> {
+    pub(super) watch: &'a dyn Watch,
+    pub(super) places: &'a [Place],
+    pub(super) creates: usize,
+    pub(super) wait: Duration,
+}
+
+pub(super) struct CreatedbArm<'a, 's> {
+    pub(super) bench: &'a Bench<'a>,
+    pub(super) server: &'a RefCell<Server<'s>>,
+    pub(super) strategy: Strategy,
+    pub(super) settings: Vec<Setting>,
+    pub(super) jobs: usize,
+    labels: Labels,
+    refused: Option<Refused>,
+    /// Of the backend in one CREATE; counted before the first trial.
+    calls: Option<BTreeMap<String, u64>>,
+    notes: Vec<Note>,
+}
+
+impl<'a, 's> CreatedbArm<'a, 's> {
+    pub(super) fn new(
+        bench: &'a Bench<'a>,
+        server: &'a RefCell<Server<'s>>,
+        strategy: Strategy,
+        settings: &[Setting],
+        jobs: (usize, bool),
+    ) -> Self {
+        let labels =
+            Labels::new().with("strategy", strategy.name()).with("server", server.borrow().name.clone());
+        let labels =
+            settings.iter().fold(labels, |labels, setting| labels.with(&setting.name, setting.value.clone()));
+        let (jobs, several) = jobs;
+        let refused = strategy
+            .missing(&server.borrow().features)
+            .map(|text| Refused { code: "no-such-strategy".to_owned(), text: text.to_owned() });
+        let clones = settings.iter().any(|setting| setting.name == "file_copy_method");
+        let no_effect = format!(
+            "file_copy_method changes nothing for {strategy}: this arm sets it itself or does not use it"
+        );
+        let notes = clones.then(|| Note::info(NoteCode::NoEffect, no_effect)).into_iter().collect();
+        Self {
+            labels: if several { labels.with("jobs", jobs.to_string()) } else { labels },
+            bench,
+            server,
+            strategy,
+            settings: settings.to_vec(),
+            jobs,
+            refused,
+            calls: None,
+            notes,
+        }
+    }
+
+    /// The same arm as the baseline's second copy.
+    pub(super) fn as_control(mut self) -> Self {
+        self.labels = self.labels.with(CONTROL, AA);
+        self
+    }
+
+    fn note(&mut self, note: Note) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    /// The calls of one CREATE and what it copied, once; neither is timed.
+    fn look_once(&mut self) -> Result<(), Halt> {
+        if self.calls.is_some() {
+            return Ok(());
+        }
+        let mut server = self.server.borrow_mut();
+        let Server { session, features, template, names, cluster, live, copied, .. } = &mut *server;
+        let (strategy, watch) = (self.strategy, self.bench.watch);
+        let subject = Subject { features, strategy, template, names, live: live.as_ref(), watch };
+        let name = names.name(0);
+        let entries = subject.announce(std::slice::from_ref(&name)).map_err(halt)?;
+        subject.prepare(session).map_err(halt)?;
+        let sql = subject.create(&name);
+        let backend = session.value("SELECT pg_backend_pid()").map_err(halt)?.parse().unwrap_or(0);
+        let mut not_counted = None;
+        let made = match cluster {
+            Some(cluster) => match counted(backend, cluster.run_directory(), watch, || session.run(&sql)) {
+                Ok(((), calls)) => Ok(calls),
+                Err(ServerError::Sys(error)) => {
+                    not_counted = Some(format!("calls were not counted: {error}"));
+                    session.run(&sql).map(|()| BTreeMap::new())
+                }
+                Err(error) => Err(error),
+            },
+            None => session.run(&sql).map(|()| BTreeMap::new()),
+        };
+        if let Ok(Some(contents)) = template::contents(session, features, &name) {
+            copied.insert(strategy, contents);
+        }
+        drop_ours(session, &name).map_err(halt)?;
+        subject.forget(&entries).map_err(halt)?;
+        drop(server);
+        self.calls = Some(made.map_err(halt)?);
+        if let Some(text) = not_counted {
+            self.note(Note::info(NoteCode::NotMeasured, text));
+        }
+        Ok(())
+    }
+
+    fn place(&self) -> Option<&'a Place> {
+        self.server.borrow().place.map(|index| &self.bench.places[index])
+    }
+
+    fn settle(&mut self) -> Result<(), Halt> {
+        let Some(place) = self.place().filter(|place| !place.is_gentle()) else { return Ok(()) };
+        self.bench.watch.event(Event::Phase(Phase::Settling));
+        match place.wait_until_idle(IDLE_LIMIT, self.bench.watch) {
+            Settled::Idle | Settled::Unknown => Ok(()),
+            Settled::Stopped => Err(Halt::Stopped),
+            Settled::StillBusy => {
+                let text = format!("the disk was not idle after {} s: others use it", IDLE_LIMIT.as_secs());
+                self.note(Note::warning(NoteCode::NotIdle, text));
+                Ok(())
+            }
+        }
+    }
+
+    fn measure(&mut self) -> Result<(Measured, Option<u64>), ServerError> {
+        let mut server = self.server.borrow_mut();
+        let Server { session, features, template, names, live, dirt, standby, .. } = &mut *server;
+        let (strategy, watch) = (self.strategy, self.bench.watch);
+        let subject = Subject { features, strategy, template, names, live: live.as_ref(), watch };
+        let work = Work { creates: self.bench.creates, jobs: self.jobs };
+        let measured = trial::run(session, subject, work, dirt.as_mut())?;
+        let replay_ns = match standby {
+            None => None,
+            Some(standby) => {
+                let name = names.name(0);
+                let sql = subject.create(&name);
+                let replayed = standby.replay_ns(session, watch, |session| session.run(&sql));
+                drop_ours(session, &name)?;
+                Some(replayed?)
+            }
+        };
+        Ok((measured, replay_ns))
+    }
+}
+
+impl Arm for CreatedbArm<'_, '_> {
+    fn labels(&self) -> Labels {
+        self.labels.clone()
+    }
+
+    fn promise(&self) -> Option<Promise> {
+        None
+    }
+
+    fn refused(&self) -> Option<Refused> {
+        self.refused.clone()
+    }
+
+    fn prepare(&mut self, _trial: &Trial) -> Result<(), Halt> {
+        {
+            let mut server = self.server.borrow_mut();
+            server.set(&self.settings, self.bench.watch).map_err(halt)?;
+            let Server { session, template, cluster, .. } = &mut *server;
+            template::wait_until_free(session, template, self.bench.wait, self.bench.watch).map_err(halt)?;
+            // Somebody's server is measured as it is; ours begins each trial with nothing dirty.
+            if cluster.is_some() {
+                session.run("CHECKPOINT").map_err(halt)?;
+            }
+        }
+        self.look_once()?;
+        self.settle()
+    }
+
+    fn run(&mut self, trial: &Trial) -> Result<Sample, Halt> {
+        self.bench.watch.event(Event::Phase(Phase::Copying));
+        let place = self.place();
+        let before = place.and_then(Place::counters);
+        let (measured, replay_ns) = self.measure().map_err(halt)?;
+        let after = place.and_then(Place::counters);
+        Ok(Sample {
+            elapsed_ns: measured.elapsed_ns,
+            phases: measured.phases.unwrap_or_default(),
+            calls: self.calls.clone().unwrap_or_default(),
+            device: before.zip(after).map(|(before, after)| after.since(before)),
+            databases: Some(Databases {
+                create_ns: measured.create_ns,
+                drop_ns: measured.drop_ns,
+                drop_elapsed_ns: measured.drop_elapsed_ns,
+                create_and_checkpoint_ns: measured.create_and_checkpoint_ns,
+                wal_bytes: measured.wal_bytes,
+                replay_ns,
+            }),
+            ..trial.sample()
+        })
+    }
+
+    fn check(&mut self, _trial: &Trial) -> Result<(), Halt> {
+        Ok(())
+    }
+
+    fn clear(&mut self, _trial: &Trial) -> Result<(), Halt> {
+        // A trial drops what it made, whatever became of it.
+        Ok(())
+    }
+
+    fn latency(&self) -> BTreeMap<String, Percentiles> {
+        BTreeMap::new()
+    }
+
+    fn notes(&self) -> Vec<Note> {
+        let server = self.server.borrow();
+        let mine = server.copied.get(&self.strategy);
+        let differing =
+            server.copied.iter().find(|(_, theirs)| mine.is_some_and(|mine| mine.files != theirs.files));
+        let differs = mine.zip(differing).filter(|(_, (other, _))| **other < self.strategy).map(|(mine, (other, theirs))| {
+            let text = format!(
+                "{} copied {} files with {} and {} with {other}: WAL_LOG copies what the catalog knows, FILE_COPY every file",
+                server.name, mine.files, self.strategy, theirs.files
+            );
+            Note::info(NoteCode::CopiedDiffers, text)
+        });
+        self.notes.iter().cloned().chain(differs).collect()
+    }
+}
+
+/// An error as a failed trial, its hint with it.
+fn halt(error: ServerError) -> Halt {
+    if matches!(error, ServerError::Stopped(_)) {
+        return Halt::Stopped;
+    }
+    let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+    Halt::Failed(Failed { text: format!("{error}{hint}"), errno: None, call: None, path: None })
+}

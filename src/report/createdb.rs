@@ -1,0 +1,263 @@
+//! A run of CREATE DATABASE for the terminal: the servers, the table, the finding by strategy, calls and replay.
+
+use super::copy::{closing, median_of};
+use super::layout::{Align, Row, Table, paragraph};
+use super::stack_words::{cache_line, storage_line};
+use super::{notes, units};
+use crate::results::{Arm, Comparison, Databases, Document, Sample, Server};
+use crate::stats::Verdict;
+
+const STRATEGY: &str = "strategy";
+
+/// The calls that tell strategies apart, in the order in which they are told.
+const TELLING_CALLS: [&str; 5] = ["fsync", "fdatasync", "sync_file_range", "syncfs", "copy_file_range"];
+
+/// The servers and the template: known once the servers are ready.
+pub(super) fn header(document: &Document) -> String {
+    let mut text = paragraph(&servers(&document.servers), 0);
+    if let Some(input) = &document.input {
+        let counted = if input.files == 0 {
+            String::new()
+        } else {
+            format!(", {}, {}", units::count(input.files, "file"), units::size(input.bytes))
+        };
+        text += &paragraph(&format!("Template: {}{counted}.", input.template), 0);
+    }
+    for place in &document.places {
+        let simulated = if place.simulated { "SIMULATED: " } else { "" };
+        text += &paragraph(&format!("Data: {simulated}{} ({}).", place.path, storage_line(&place.stack)), 0);
+        text += &paragraph(&cache_line(&place.stack), 0);
+    }
+    text
+}
+
+/// Servers that are built alike share what is said of that.
+fn servers(servers: &[Server]) -> String {
+    let names = |servers: &[Server]| -> Vec<String> {
+        servers.iter().map(|server| format!("{} {}", server.name, words_of_version(server))).collect()
+    };
+    let alike = servers.windows(2).all(|pair| pair[0].built == pair[1].built);
+    let settings = servers.first().map_or_else(String::new, |server| {
+        server.settings.iter().map(|(name, value)| format!(", {name}={value}")).collect::<Vec<_>>().concat()
+    });
+    match servers.first() {
+        Some(first) if alike => {
+            let all = if servers.len() > 1 { " in all" } else { "" };
+            format!("{}; {}{all}{settings}.", names(servers).join(", "), first.built)
+        }
+        _ => {
+            let each: Vec<String> = servers
+                .iter()
+                .map(|server| format!("{} {}: {}", server.name, server.version, server.built))
+                .collect();
+            format!("{}{settings}.", each.join("; "))
+        }
+    }
+}
+
+/// A server that is called by its version is not told it twice.
+fn words_of_version(server: &Server) -> String {
+    if server.version.starts_with(&server.name) { "(PostgreSQL)".to_owned() } else { server.version.clone() }
+}
+
+/// The table, what it shows, notes, and what is needed to repeat it.
+pub(super) fn results(document: &Document) -> String {
+    let arms: Vec<&Arm> = document.arms.iter().collect();
+    let creates =
+        arms.iter().filter_map(|arm| first(arm)).map(|made| made.create_ns.len()).max().unwrap_or(0);
+    let rounds =
+        arms.iter().filter_map(|arm| arm.summary.as_ref()).map(|summary| summary.n).max().unwrap_or(0);
+    let mut text =
+        format!("CREATE DATABASE, ms ({creates} a round x {})\n", units::count(rounds as u64, "round"));
+    text += &table(document, &arms).render();
+    text.push('\n');
+    for finding in findings(document) {
+        text += &paragraph(&finding, 0);
+    }
+    for sentence in [calls(&arms), replay(&arms), drops(&arms)].into_iter().flatten() {
+        text += &paragraph(&sentence, 0);
+    }
+    for note in &document.notes {
+        text += &notes::line(note);
+    }
+    text + &closing(document)
+}
+
+fn first(arm: &Arm) -> Option<&Databases> {
+    arm.samples.first().and_then(|sample| sample.databases.as_ref())
+}
+
+/// Columns of the table that are labels: the strategy last, what else differs before it.
+fn label_columns(arms: &[&Arm]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for (name, value) in arms.iter().flat_map(|arm| arm.labels.iter()) {
+        let differs = arms.iter().any(|arm| arm.labels.get(name) != Some(value));
+        if name != STRATEGY && (differs || name == "server") && !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    }
+    names.push(STRATEGY.to_owned());
+    names
+}
+
+fn table(document: &Document, arms: &[&Arm]) -> Table {
+    let labels = label_columns(arms);
+    let numbers = ["median", "min", "max", "ckpt1", "copy", "ckpt2", "+CHECKPT", "WAL"];
+    let columns = labels
+        .iter()
+        .map(|name| (name.clone(), Align::Left))
+        .chain(numbers.iter().map(|name| ((*name).to_owned(), Align::Right)))
+        .collect();
+    let rows = document.arms.iter().map(|arm| row(arm, &labels)).collect();
+    Table { columns, rows }
+}
+
+fn row(arm: &Arm, labels: &[String]) -> Row {
+    let start: Vec<String> =
+        labels.iter().map(|name| arm.labels.get(name).unwrap_or_default().to_owned()).collect();
+    if let Some(refused) = &arm.refused {
+        return Row::Sentence(start, format!("refused: {}", refused.text));
+    }
+    if let Some(failed) = &arm.failed {
+        return Row::Sentence(start, format!("FAILED: {}", failed.text));
+    }
+    let Some(summary) = &arm.summary else { return Row::Sentence(start, "no round finished".to_owned()) };
+    let part = |name: &str| median_of(arm, |sample| sample.phases.get(name).copied());
+    let together = of_databases(arm, |made| made.create_and_checkpoint_ns);
+    let wal = of_databases(arm, |made| Some(made.wal_bytes));
+    let numbers = [
+        ms(Some(summary.median_ns)),
+        ms(Some(summary.min_ns)),
+        ms(Some(summary.max_ns)),
+        ms(part("checkpoint_before_ns")),
+        ms(part("copy_ns")),
+        ms(part("checkpoint_after_ns")),
+        ms(together),
+        wal.map_or_else(|| "-".to_owned(), wal_size),
+    ];
+    Row::Cells(start.into_iter().chain(numbers).collect())
+}
+
+/// Milliseconds with as many decimals as fit; `-` where there is nothing to say.
+fn ms(ns: Option<u64>) -> String {
+    let Some(ns) = ns else { return "-".to_owned() };
+    let value = ns as f64 / 1e6;
+    if value < 1000.0 { format!("{value:.1}") } else { format!("{value:.0}") }
+}
+
+fn wal_size(bytes: u64) -> String {
+    match bytes {
+        0..10_240 => format!("{bytes} B"),
+        10_240..1_048_576 => format!("{} kB", bytes / 1024),
+        _ => format!("{:.1} MB", bytes as f64 / 1_048_576.0),
+    }
+}
+
+fn of_databases(arm: &Arm, value: impl Fn(&Databases) -> Option<u64>) -> Option<u64> {
+    median_of(arm, |sample: &Sample| sample.databases.as_ref().and_then(&value))
+}
+
+/// One sentence a comparison.
+fn findings(document: &Document) -> Vec<String> {
+    document.comparisons.iter().map(|comparison| finding(document, comparison)).collect()
+}
+
+fn finding(document: &Document, comparison: &Comparison) -> String {
+    let Comparison { baseline, arm, verdict, .. } = comparison;
+    let is_control =
+        document.arms.iter().any(|shown| shown.name == *arm && shown.labels.get("control").is_some());
+    let name = if is_control { "A/A control".to_owned() } else { format!("{arm} against {baseline}") };
+    let [ratio, low, high] = units::ratios(super::copy::gain(comparison));
+    let rounds = comparison.rounds;
+    match verdict {
+        Verdict::Faster => {
+            format!(
+                "{name}: {ratio} times as fast ({low} to {high}), {} of {rounds} rounds.",
+                comparison.wins
+            )
+        }
+        Verdict::Slower => format!(
+            "{name}: slower, by a factor of {ratio} ({low} to {high}), {} of {rounds} rounds.",
+            rounds - comparison.wins.min(rounds)
+        ),
+        Verdict::NoDifferenceShown => format!("{name}: no difference shown ({low} to {high})."),
+        Verdict::TooFewRounds => {
+            format!("{name}: too few rounds for a verdict ({rounds}; 6 are needed): {low} to {high} seen.")
+        }
+        Verdict::Drifting => format!("{name}: drifting: two copies of the baseline differ as much."),
+    }
+}
+
+/// The calls of one untimed CREATE by arm.
+fn calls(arms: &[&Arm]) -> Option<String> {
+    let counted: Vec<String> = arms
+        .iter()
+        .filter_map(|arm| {
+            let calls = &arm.samples.first().filter(|sample| !sample.calls.is_empty())?.calls;
+            let told: Vec<String> = TELLING_CALLS
+                .iter()
+                .filter_map(|name| calls.get(*name).map(|count| format!("{name} {count}")))
+                .collect();
+            Some(format!("{}: {}", arm.name, told.join(", ")))
+        })
+        .collect();
+    (!counted.is_empty())
+        .then(|| format!("Calls of the backend in one untimed CREATE: {}.", counted.join("; ")))
+}
+
+fn replay(arms: &[&Arm]) -> Option<String> {
+    let told: Vec<String> = arms
+        .iter()
+        .filter_map(|arm| {
+            let replay_ns = of_databases(arm, |made| made.replay_ns)?;
+            Some(format!("{} {}", arm.name, units::duration(replay_ns)))
+        })
+        .collect();
+    (!told.is_empty()).then(|| format!("Replay of one CREATE on a standby: {}.", told.join(", ")))
+}
+
+fn drops(arms: &[&Arm]) -> Option<String> {
+    let told: Vec<String> = arms
+        .iter()
+        .filter_map(|arm| {
+            Some(format!(
+                "{} {}",
+                arm.name,
+                units::duration(of_databases(arm, |made| Some(made.drop_elapsed_ns))?)
+            ))
+        })
+        .collect();
+    (!told.is_empty()).then(|| format!("DROP DATABASE: {}.", told.join(", ")))
+}
+
+/// Clones per second, DROP included, and the line for a test suite's code.
+pub fn recommendation(document: &Document) -> String {
+    let mut rates: Vec<(f64, &Arm)> = document
+        .arms
+        .iter()
+        .filter_map(|arm| {
+            let clone_ns =
+                of_databases(arm, |made| Some(made.drop_elapsed_ns))? + arm.summary.as_ref()?.median_ns;
+            Some((1e9 / clone_ns.max(1) as f64, arm))
+        })
+        .collect();
+    rates.sort_by(|one, other| other.0.total_cmp(&one.0));
+    let Some((best, arm)) = rates.first() else { return String::new() };
+    let listed: Vec<String> = rates.iter().map(|(rate, arm)| format!("{} {rate:.1}", arm.name)).collect();
+    let template = document.input.as_ref().map_or("template", |input| input.template.as_str());
+    let (before, strategy) = match arm.labels.get(STRATEGY) {
+        Some("file_copy+clone") => ("SET file_copy_method = clone; ", " STRATEGY file_copy"),
+        Some("wal_log") => ("", " STRATEGY wal_log"),
+        _ => ("", " STRATEGY file_copy"),
+    };
+    let jobs = arm.labels.get("jobs").unwrap_or("1");
+    paragraph(&format!("Clones per second, DROP included: {}.", listed.join(", ")), 0)
+        + &paragraph(
+            &format!(
+                "Recommended here ({best:.1} clones per second): {} at once, each with",
+                units::count(jobs.parse().unwrap_or(1), "session")
+            ),
+            0,
+        )
+        + &format!("  {before}CREATE DATABASE \"…\" TEMPLATE \"{template}\"{strategy};\n")
+}
