@@ -42,7 +42,11 @@ fn servers(servers: &[Server]) -> String {
     });
     match servers.first() {
         Some(first) if alike => {
-            let all = if servers.len() > 1 { " in all" } else { "" };
+            let all = match servers.len() {
+                1 => "",
+                2 => " in both",
+                _ => " in all",
+            };
             format!("{}; {}{all}{settings}.", names(servers).join(", "), first.built)
         }
         _ => {
