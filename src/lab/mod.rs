@@ -19,6 +19,7 @@ pub mod source_cache;
 pub mod createdb;
 pub mod head;
 mod operations;
+pub mod price;
 pub mod probe;
 mod probe_facts;
 pub mod probe_pairs;

@@ -3,7 +3,6 @@
 //! what it leaves unsynced is too little to matter; so drift and neighbours meet all cases alike.
 
 use std::cell::Cell;
-use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
@@ -41,8 +40,6 @@ const SHORTEST_SLICE_NS: u64 = 1_000_000;
 /// What was asked for.
 #[derive(Clone, Debug)]
 pub struct ProbeRequest {
-    /// Where.
-    pub directory: PathBuf,
     /// What is timed.
     pub cases: Vec<&'static Case>,
     /// How often, in what order; its time limit is what ends a run on a disk that is slower than its slices.
@@ -119,12 +116,16 @@ pub struct EnteredProbe<'a> {
 }
 
 impl ProbeRun {
-    /// Looks at the place and asks its drives; refuses what must not be written to.
-    pub fn survey(request: ProbeRequest) -> Result<Self, PlaceError> {
-        let mut place = Place::survey("p1", &request.directory)?;
+    /// Asks the drives of the place.
+    pub fn new(request: ProbeRequest, mut place: Place) -> Self {
         place.ask_drives(&Attached);
         let head = head(Kind::Probe, &request.argv, std::slice::from_ref(&place));
-        Ok(Self { request, place, head })
+        Self { request, place, head }
+    }
+
+    /// Takes the place apart where it is a simulated drive.
+    pub fn close(self, journal: &Journal) -> Result<(), PlaceError> {
+        self.place.close(journal)
     }
 
     /// The document without arms.

@@ -10,6 +10,7 @@ mod finding;
 mod layout;
 mod notes;
 mod pg_layout;
+mod price;
 mod probe;
 mod published;
 mod rates;
@@ -43,6 +44,7 @@ pub fn header(document: &Document) -> String {
     match document.kind {
         Kind::Probe => probe::header(document),
         Kind::Published => String::new(),
+        Kind::Price => price::header(document),
         Kind::Createdb => createdb::header(document),
         _ => copy::header(document),
     }
@@ -58,6 +60,7 @@ pub fn results(document: &Document) -> String {
     match document.kind {
         Kind::Probe => probe::results(document),
         Kind::Published => published::results(document),
+        Kind::Price => price::results(document),
         Kind::Createdb => createdb::results(document),
         _ => copy::results(document),
     }

@@ -103,6 +103,8 @@ pub enum Kind {
     Published,
     /// What lies under a path.
     Drive,
+    /// A recorded workload priced on simulated drives.
+    Price,
     /// CREATE DATABASE on real servers.
     Createdb,
 }
