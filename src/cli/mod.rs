@@ -11,6 +11,7 @@ mod grammar;
 mod man;
 mod output;
 mod paper;
+mod places;
 mod probe;
 mod problem;
 mod published;
@@ -18,6 +19,7 @@ mod redact;
 mod rounds;
 mod screen;
 mod shape;
+mod sim;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -59,6 +61,7 @@ enum Command {
     Probe(Box<probe::Args>),
     Compare(compare::Args),
     Shape(shape::Args),
+    Sim(sim::Args),
     Clean(clean::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -78,6 +81,7 @@ pub fn main() -> ExitCode {
         Command::Probe(args) => probe::run(&args, color, cli.verbose),
         Command::Compare(args) => compare::run(&args, color).map(|()| ExitCode::SUCCESS),
         Command::Shape(args) => shape::run(&args, color).map(|()| ExitCode::SUCCESS),
+        Command::Sim(args) => sim::run(&args, color, cli.verbose),
         Command::Clean(args) => clean::run(&args, color).map(|()| ExitCode::SUCCESS),
         Command::Completions(args) => completions::run(&args, color).map(|()| ExitCode::SUCCESS),
         Command::Man(args) => man::run(&args, color).map(|()| ExitCode::SUCCESS),

@@ -13,7 +13,9 @@ pub mod stack;
 pub mod text;
 
 pub use databases::{Databases, Server};
-pub use document::{Arm, Comparison, Document, Failed, Host, Input, Kind, Place, Planned, Refused, Tool};
+pub use document::{
+    Arm, Bystander, Comparison, Document, Failed, Host, Input, Kind, Place, Planned, Refused, Tool,
+};
 pub use labels::Labels;
 pub use note::{Note, NoteCode, Severity};
 pub use pair::{Pair, PairLine};
