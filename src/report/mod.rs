@@ -11,6 +11,7 @@ mod layout;
 mod notes;
 mod pg_layout;
 mod price;
+mod plug;
 mod probe;
 mod published;
 mod rates;
@@ -46,6 +47,7 @@ pub fn header(document: &Document) -> String {
         Kind::Published => String::new(),
         Kind::Price => price::header(document),
         Kind::Createdb => createdb::header(document),
+        Kind::Plug => plug::header(document),
         _ => copy::header(document),
     }
 }
@@ -62,6 +64,7 @@ pub fn results(document: &Document) -> String {
         Kind::Published => published::results(document),
         Kind::Price => price::results(document),
         Kind::Createdb => createdb::results(document),
+        Kind::Plug => plug::results(document),
         _ => copy::results(document),
     }
 }
