@@ -6,6 +6,7 @@ pub mod cluster;
 pub mod connect;
 pub mod conninfo;
 pub mod createdb;
+pub mod dump;
 pub mod error;
 pub mod features;
 pub mod settings;
