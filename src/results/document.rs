@@ -105,6 +105,8 @@ pub enum Kind {
     Drive,
     /// CREATE DATABASE on real servers.
     Createdb,
+    /// Dumps loaded into real servers.
+    Restore,
 }
 
 /// Name and version of the program.

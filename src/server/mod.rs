@@ -9,6 +9,7 @@ pub mod createdb;
 pub mod dump;
 pub mod error;
 pub mod features;
+pub mod restore;
 pub mod settings;
 pub mod sql;
 
