@@ -15,6 +15,7 @@ mod probe;
 mod problem;
 mod published;
 mod redact;
+mod restore;
 mod rounds;
 mod screen;
 mod shape;
@@ -56,6 +57,7 @@ enum Command {
     Copy(Box<copy::Args>),
     Createdb(Box<createdb::Args>),
     Drive(drive::Args),
+    Restore(Box<restore::Args>),
     Probe(Box<probe::Args>),
     Compare(compare::Args),
     Shape(shape::Args),
@@ -75,6 +77,7 @@ pub fn main() -> ExitCode {
         Command::Copy(args) => copy::run(&args, color, cli.verbose),
         Command::Createdb(args) => createdb::run(&args, color, cli.verbose),
         Command::Drive(args) => drive::run(&args, color),
+        Command::Restore(args) => restore::run(&args, color, cli.verbose),
         Command::Probe(args) => probe::run(&args, color, cli.verbose),
         Command::Compare(args) => compare::run(&args, color).map(|()| ExitCode::SUCCESS),
         Command::Shape(args) => shape::run(&args, color).map(|()| ExitCode::SUCCESS),

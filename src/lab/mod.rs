@@ -20,6 +20,7 @@ pub mod probe_pairs;
 pub mod probe_run;
 mod probe_verdict;
 pub mod published;
+pub mod restore;
 
 #[cfg(test)]
 mod scripted;

@@ -12,6 +12,7 @@ mod pg_layout;
 mod probe;
 mod published;
 mod rates;
+mod restore;
 mod stack_words;
 mod units;
 
@@ -43,6 +44,7 @@ pub fn header(document: &Document) -> String {
         Kind::Probe => probe::header(document),
         Kind::Published => String::new(),
         Kind::Createdb => createdb::header(document),
+        Kind::Restore => restore::header(document),
         _ => copy::header(document),
     }
 }
@@ -53,6 +55,7 @@ pub fn results(document: &Document) -> String {
         Kind::Probe => probe::results(document),
         Kind::Published => published::results(document),
         Kind::Createdb => createdb::results(document),
+        Kind::Restore => restore::results(document),
         _ => copy::results(document),
     }
 }

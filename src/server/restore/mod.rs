@@ -21,12 +21,15 @@ use self::pipe::{Text, Trouble};
 use super::connect::Session;
 use super::dump::Contents;
 use super::error::ServerError;
+use super::sql::literal;
 use crate::sys::error::{SysError, shown};
-use crate::sys::tools::{End, Usage};
-use crate::sys::watch::Watch;
+use crate::sys::tools::{End, Finished, Tool, Usage};
+use crate::sys::watch::{Deadline, Watch};
 
 /// The longest that one program of a restore may run.
 const LIMIT: Duration = Duration::from_hours(24 * 7);
+/// How long the sessions in a database have to end.
+const GONE_LIMIT: Duration = Duration::from_secs(20);
 
 /// What is loaded.
 #[derive(Debug)]
@@ -108,7 +111,7 @@ impl Dump {
             Self::Plain { path, unpack } => text_of(path, *unpack)?,
             Self::Archive { path, .. } => {
                 let program = clients.find("pg_restore", 0, watch)?;
-                let tool = crate::sys::tools::Tool::new(program).limit(LIMIT);
+                let tool = Tool::new(program).limit(LIMIT);
                 Text::Program(tool.args(["--no-owner", "--no-privileges", "-f", "-"]).arg(path))
             }
         };
@@ -145,9 +148,7 @@ fn text_of(path: &Path, unpack: Option<&'static str>) -> Result<Text, RestoreErr
     let file = File::open(path).map_err(RestoreError::file("open file", path))?;
     Ok(match unpack {
         None => Text::File(file),
-        Some(program) => {
-            Text::Program(crate::sys::tools::Tool::new(program).arg("-dc").stdin(file.into()).limit(LIMIT))
-        }
+        Some(program) => Text::Program(Tool::new(program).arg("-dc").stdin(file.into()).limit(LIMIT)),
     })
 }
 
@@ -259,10 +260,40 @@ fn errors_ignored(stderr: &[u8]) -> u64 {
     number.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
+/// Dumps a database once: text for psql, or with several jobs a directory for `pg_restore -j`.
+pub fn dump_once(
+    source: &Session,
+    target: &Path,
+    clients: &Clients,
+    jobs: usize,
+    watch: &dyn Watch,
+) -> Result<(), RestoreError> {
+    let program = clients.find("pg_dump", version(source)?, watch)?;
+    let tool = clients::tool(&program, source, &source.database).args(["--no-owner", "--no-privileges"]);
+    let tool = if jobs > 1 { tool.args(["-Fd", "-j", &jobs.to_string()]) } else { tool };
+    tool.arg("-f").arg(target).run(watch).and_then(Finished::success)?;
+    Ok(())
+}
+
 /// The major version of a session's server.
 fn version(session: &Session) -> Result<u32, ServerError> {
     let mut session = session.another(&session.database)?;
     Ok(session.value("SHOW server_version_num")?.parse::<u32>().unwrap_or(0) / 10_000)
+}
+
+/// Ends what is connected to a database of ours, so that it can be dropped: a server goes on with the statement of a
+/// client that was killed.
+pub fn end_sessions(session: &mut Session, database: &str) -> Result<(), ServerError> {
+    let connected = format!("FROM pg_catalog.pg_stat_activity WHERE datname = {}", literal(database));
+    let deadline = Deadline::after(GONE_LIMIT);
+    loop {
+        session.run(&format!("SELECT pg_catalog.pg_terminate_backend(pid) {connected}"))?;
+        if session.value(&format!("SELECT count(*) {connected}"))? == "0" || deadline.reached() {
+            // What is still there is told by the DROP that it prevents.
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Every table holds as many rows as its dump. Not asked of tables that an ignored error may have left out.
