@@ -282,3 +282,17 @@ fn anybody_may_probe_where_they_may_write() {
         document_text::read(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output)));
     assert!(document.verdict.is_some() && document.complete, "{}", text(&output));
 }
+
+#[test]
+fn the_layout_of_pg_test_fsync_has_stdout_for_itself() {
+    let (place, state) = (scratch("layout"), scratch("state"));
+    let mut command = fsynclab(state.path());
+    command.arg("probe").arg(place.path()).args(["--pg", "-s", "1", "--only", "one8"]);
+    let output = command.output().expect("the program runs");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(stdout.starts_with("1 second per test\nO_DIRECT supported"), "{}", text(&output));
+    assert!(!stdout.contains("wal_sync_method here"), "{}", text(&output));
+    assert!(stderr.contains("wal_sync_method here"), "{}", text(&output));
+    let reading = fsynclab::probe::published::read(&output.stdout);
+    assert_eq!((reading.sets.len(), reading.unread.len()), (1, 0), "{}", text(&output));
+}

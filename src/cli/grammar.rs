@@ -1,6 +1,5 @@
-//! The small grammars of the command line: durations, orders, lists of policies, places.
+//! The small grammars of the command line: durations, orders, lists of policies.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use super::problem::Problem;
@@ -89,23 +88,6 @@ pub fn source_caches(given: &[SourceCache]) -> Result<Vec<SourceCache>, Problem>
     Ok(given.to_vec())
 }
 
-/// The places named by every `--into`, in the order given; the current directory where there is none.
-pub fn places(given: &[PathBuf]) -> Result<Vec<PathBuf>, Problem> {
-    if given.is_empty() {
-        return Ok(vec![PathBuf::from(".")]);
-    }
-    for (position, place) in given.iter().enumerate() {
-        if place.as_os_str().as_encoded_bytes().starts_with(b"sim:") {
-            return Err(Problem::usage("simulated drives are not in this build")
-                .hint(Some("a directory whose name begins with \"sim:\" is written \"./sim:…\"")));
-        }
-        if given[..position].contains(place) {
-            return Err(Problem::usage(format!("the place \"{}\" is given twice", place.display())));
-        }
-    }
-    Ok(given.to_vec())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,15 +133,5 @@ mod tests {
         for twice in [["cp", "cp"], ["cp", "pg-9.6"]] {
             assert!(named(&twice).is_err_and(|problem| problem.to_string().contains("is given twice")));
         }
-    }
-
-    #[test]
-    fn a_simulated_drive_is_refused_in_words() {
-        let refused = places(&[PathBuf::from("sim:7200rpm")]);
-        assert!(
-            refused
-                .is_err_and(|problem| problem.to_string().contains("simulated drives are not in this build"))
-        );
-        assert_eq!(places(&[]), Ok(vec![PathBuf::from(".")]));
     }
 }

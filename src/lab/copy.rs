@@ -18,6 +18,7 @@ use super::source_cache::SourceCache;
 use crate::place::{Place, Settled};
 use crate::replay::verify::{Verify, VerifyError, verify};
 use crate::results::{self, DeviceCounters, Failed, Input, Labels, Note, Promise, Refused, Sample};
+use crate::simdrive::mount::REST;
 use crate::stats::{self, Percentiles};
 use crate::sys::error::shown;
 use crate::sys::kernel::{Call, Fault, Kernel};
@@ -165,6 +166,17 @@ impl<'a, K: Kernel> CopyArm<'a, K> {
         }
     }
 
+    /// What tells this arm from the others at its place.
+    fn title(&self) -> String {
+        let labels = self.labels.iter().filter(|(name, _)| *name != "place");
+        labels.map(|(_, value)| value).collect::<Vec<_>>().join(" / ")
+    }
+
+    /// Says in the write log of a simulated drive what follows.
+    fn mark(&self, text: &str) -> Result<(), Halt> {
+        self.shop.place.mark(text).map_err(|error| failed_otherwise(&error).into())
+    }
+
     fn add_latency(&mut self, tally: Tally) {
         for (call, latency) in tally.latency {
             match self.latency.get_mut(&call) {
@@ -231,14 +243,14 @@ impl<K: Kernel> Arm for CopyArm<'_, K> {
         self.copier.as_ref().err().cloned()
     }
 
-    fn prepare(&mut self, _trial: &Trial) -> Result<(), Halt> {
+    fn prepare(&mut self, trial: &Trial) -> Result<(), Halt> {
         if let Some(cache) = self.source_cache {
             cache.bring_about(self.source(), self.bench.watch)?;
         }
         if let Some(note) = settle(self.bench, self.shop)? {
             self.note(note);
         }
-        Ok(())
+        if trial.ignored { Ok(()) } else { self.mark(&self.title()) }
     }
 
     fn run(&mut self, trial: &Trial) -> Result<Sample, Halt> {
@@ -273,6 +285,7 @@ impl<K: Kernel> Arm for CopyArm<'_, K> {
     }
 
     fn check(&mut self, _trial: &Trial) -> Result<(), Halt> {
+        self.mark(REST)?;
         let Bench { verify: how, watch, .. } = self.bench;
         let verified =
             verify(&Real, self.source(), &self.destination(), *how, *watch).map_err(|error| match error {

@@ -1,6 +1,6 @@
-//! A whole copy run: places surveyed, sources staged, arms made and conducted. In three steps, so that what will be done
-//! can be said before it is: [`survey`](CopyRun::survey) makes nothing, [`enter`](CopyRun::enter) makes one directory a
-//! place, [`conduct`](CopyRun::conduct) writes.
+//! A whole copy run: sources staged, arms made and conducted. In three steps, so that what will be done can be said
+//! before it is: [`new`](CopyRun::new) makes nothing, [`enter`](CopyRun::enter) makes one directory a place,
+//! [`conduct`](Entered::conduct) writes.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::copy_policy;
 use super::head::head;
 use super::plan::Plan;
 use super::source_cache::SourceCache;
-use crate::place::{Place, PlaceError};
+use crate::place::{self, Place, PlaceError};
 use crate::replay::engine::{Engine, EngineError};
 use crate::replay::means::Means;
 use crate::replay::policy::Policy;
@@ -45,8 +45,6 @@ pub struct CopyRequest {
     pub source_caches: Vec<SourceCache>,
     /// How often somebody else beside each trial wants a sync.
     pub bystander: Option<Rate>,
-    /// Directories, in the order of their ids.
-    pub places: Vec<PathBuf>,
     /// How often, in what order, how long.
     pub plan: Plan,
     /// A second copy of the baseline at each place.
@@ -114,15 +112,16 @@ pub struct Entered<'a> {
 }
 
 impl CopyRun {
-    /// Looks at every place; refuses what must not be written to.
-    pub fn survey(request: CopyRequest) -> Result<Self, PlaceError> {
-        let places = (1..)
-            .zip(&request.places)
-            .map(|(number, directory)| Place::survey(&format!("p{number}"), directory))
-            .collect::<Result<Vec<_>, _>>()?;
+    /// A run at these places; nothing is made yet.
+    pub fn new(request: CopyRequest, places: Vec<Place>) -> Self {
         let head =
             Document { input: Some(input(&request.template)), ..head(Kind::Copy, &request.argv, &places) };
-        Ok(Self { request, places, head })
+        Self { request, places, head }
+    }
+
+    /// Takes the simulated drives among the places apart.
+    pub fn close(self, journal: &Journal) -> Result<(), PlaceError> {
+        place::close(self.places, journal)
     }
 
     /// The document without arms.
@@ -150,7 +149,8 @@ impl Entered<'_> {
         let varied = source_caches.len().max(1) * write_caches.len().max(1);
         let arms = ((policies.len() + 2 * commands.len()) * varied) as u64 + u64::from(*aa);
         let intent = |(place, directory): (&Place, &RunDirectory)| Intent {
-            directory: place.directory().join(directory.path().file_name().unwrap_or_default()),
+            directory: PathBuf::from(place.asked().to_string())
+                .join(directory.path().file_name().unwrap_or_default()),
             copies: arms * u64::from(plan.all_rounds()),
             bytes: self.run.request.template.shape.bytes(),
             gentle: place.is_gentle(),

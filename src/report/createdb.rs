@@ -1,6 +1,6 @@
 //! A run of CREATE DATABASE for the terminal: the servers, the table, the finding by strategy, calls and replay.
 
-use super::copy::{closing, median_of};
+use super::copy::median_of;
 use super::layout::{Align, Row, Table, paragraph};
 use super::stack_words::{cache_line, storage_line};
 use super::{notes, units};
@@ -42,7 +42,11 @@ fn servers(servers: &[Server]) -> String {
     });
     match servers.first() {
         Some(first) if alike => {
-            let all = if servers.len() > 1 { " in all" } else { "" };
+            let all = match servers.len() {
+                1 => "",
+                2 => " in both",
+                _ => " in all",
+            };
             format!("{}; {}{all}{settings}.", names(servers).join(", "), first.built)
         }
         _ => {
@@ -56,8 +60,8 @@ fn servers(servers: &[Server]) -> String {
 }
 
 /// A server that is called by its version is not told it twice.
-fn words_of_version(server: &Server) -> String {
-    if server.version.starts_with(&server.name) { "(PostgreSQL)".to_owned() } else { server.version.clone() }
+fn words_of_version(server: &Server) -> &str {
+    if server.version.starts_with(&server.name) { "(PostgreSQL)" } else { &server.version }
 }
 
 /// The table, what it shows, notes, and what is needed to repeat it.
@@ -65,10 +69,8 @@ pub(super) fn results(document: &Document) -> String {
     let arms: Vec<&Arm> = document.arms.iter().collect();
     let creates =
         arms.iter().filter_map(|arm| first(arm)).map(|made| made.create_ns.len()).max().unwrap_or(0);
-    let rounds =
-        arms.iter().filter_map(|arm| arm.summary.as_ref()).map(|summary| summary.n).max().unwrap_or(0);
-    let mut text =
-        format!("CREATE DATABASE, ms ({creates} a round x {})\n", units::count(rounds as u64, "round"));
+    let times = units::count(rounds(document) as u64, "round");
+    let mut text = format!("CREATE DATABASE, ms ({creates} in a row x {times})\n");
     text += &table(document, &arms).render();
     text.push('\n');
     for finding in findings(document) {
@@ -81,6 +83,22 @@ pub(super) fn results(document: &Document) -> String {
         text += &notes::line(note);
     }
     text + &closing(document)
+}
+
+/// What is needed to repeat the run.
+fn closing(document: &Document) -> String {
+    let (rounds, seed, kernel) = (rounds(document) as u64, document.seed, &document.host.kernel);
+    let planned = document.plan.as_ref().map_or(rounds, |plan| u64::from(plan.rounds));
+    let done = if document.complete {
+        units::count(planned, "round")
+    } else {
+        format!("INCOMPLETE, {rounds} of {}", units::count(planned, "round"))
+    };
+    paragraph(&format!("{done}, seed {seed}, kernel {kernel}."), 0)
+}
+
+fn rounds(document: &Document) -> usize {
+    document.arms.iter().filter_map(|arm| arm.summary.as_ref()).map(|summary| summary.n).max().unwrap_or(0)
 }
 
 fn first(arm: &Arm) -> Option<&Databases> {
@@ -157,35 +175,62 @@ fn of_databases(arm: &Arm, value: impl Fn(&Databases) -> Option<u64>) -> Option<
     median_of(arm, |sample: &Sample| sample.databases.as_ref().and_then(&value))
 }
 
-/// One sentence a comparison.
+/// One sentence a comparison; where no arm has rounds enough, one in all.
 fn findings(document: &Document) -> Vec<String> {
+    let rounds = document.comparisons.iter().map(|comparison| comparison.rounds).max().unwrap_or(0);
+    if document.comparisons.iter().all(|comparison| comparison.verdict == Verdict::TooFewRounds) {
+        let few = format!("too few rounds for a verdict ({rounds}; 6 are needed).");
+        return if document.comparisons.is_empty() { Vec::new() } else { vec![few] };
+    }
     document.comparisons.iter().map(|comparison| finding(document, comparison)).collect()
 }
 
 fn finding(document: &Document, comparison: &Comparison) -> String {
-    let Comparison { baseline, arm, verdict, .. } = comparison;
-    let is_control =
-        document.arms.iter().any(|shown| shown.name == *arm && shown.labels.get("control").is_some());
-    let name = if is_control { "A/A control".to_owned() } else { format!("{arm} against {baseline}") };
+    let shown = |name: &str| document.arms.iter().find(|arm| arm.name == name);
+    let (Some(baseline), Some(arm)) = (shown(&comparison.baseline), shown(&comparison.arm)) else {
+        return String::new();
+    };
     let [ratio, low, high] = units::ratios(super::copy::gain(comparison));
+    if arm.labels.get("control").is_some() {
+        return format!("A/A control: {low} to {high}.");
+    }
+    let (common, mine, theirs) = (common(baseline, arm), own(arm, baseline), own(baseline, arm));
     let rounds = comparison.rounds;
-    match verdict {
-        Verdict::Faster => {
-            format!(
-                "{name}: {ratio} times as fast ({low} to {high}), {} of {rounds} rounds.",
-                comparison.wins
-            )
-        }
+    let said = match comparison.verdict {
+        Verdict::Faster => format!(
+            "{mine} is {ratio} times as fast as {theirs} ({low} to {high}), {} of {rounds} rounds",
+            comparison.wins
+        ),
         Verdict::Slower => format!(
-            "{name}: slower, by a factor of {ratio} ({low} to {high}), {} of {rounds} rounds.",
+            "{mine} takes {ratio} times as long as {theirs} ({low} to {high}), {} of {rounds} rounds",
             rounds - comparison.wins.min(rounds)
         ),
-        Verdict::NoDifferenceShown => format!("{name}: no difference shown ({low} to {high})."),
-        Verdict::TooFewRounds => {
-            format!("{name}: too few rounds for a verdict ({rounds}; 6 are needed): {low} to {high} seen.")
+        Verdict::NoDifferenceShown => {
+            format!("{mine} against {theirs}: no difference shown ({low} to {high})")
         }
-        Verdict::Drifting => format!("{name}: drifting: two copies of the baseline differ as much."),
-    }
+        Verdict::TooFewRounds => format!("{mine} against {theirs}: too few rounds for a verdict ({rounds})"),
+        Verdict::Drifting => {
+            format!("{mine} against {theirs}: drifting, two copies of the baseline differ as much")
+        }
+    };
+    if common.is_empty() { format!("{said}.") } else { format!("{common}: {said}.") }
+}
+
+/// What an arm has that the other has not.
+fn own(arm: &Arm, other: &Arm) -> String {
+    let values: Vec<&str> = arm
+        .labels
+        .iter()
+        .filter(|(name, value)| other.labels.get(name) != Some(*value))
+        .map(|(_, value)| value)
+        .collect();
+    values.join(", ")
+}
+
+/// What two arms have in common, as far as their names tell it.
+fn common(one: &Arm, other: &Arm) -> String {
+    let parts: Vec<&str> = one.name.split(" / ").collect();
+    other.name.split(" / ").filter(|part| parts.contains(part)).collect::<Vec<_>>().join(", ")
 }
 
 /// The calls of one untimed CREATE by arm.
@@ -198,7 +243,8 @@ fn calls(arms: &[&Arm]) -> Option<String> {
                 .iter()
                 .filter_map(|name| calls.get(*name).map(|count| format!("{name} {count}")))
                 .collect();
-            Some(format!("{}: {}", arm.name, told.join(", ")))
+            let told = if told.is_empty() { "none that syncs".to_owned() } else { told.join(", ") };
+            Some(format!("{}: {told}", arm.name))
         })
         .collect();
     (!counted.is_empty())

@@ -10,6 +10,8 @@ mod finding;
 mod layout;
 mod notes;
 mod pg_layout;
+mod price;
+mod plug;
 mod probe;
 mod published;
 mod rates;
@@ -23,7 +25,7 @@ pub use drive::drive;
 pub use pg_layout::pg_test_fsync;
 pub use units::{duration, size};
 
-use crate::results::{Document, Kind};
+use crate::results::{Document, Kind, SyncVerdict};
 
 /// Columns a terminal report keeps to.
 pub const WIDTH: usize = 79;
@@ -43,9 +45,16 @@ pub fn header(document: &Document) -> String {
     match document.kind {
         Kind::Probe => probe::header(document),
         Kind::Published => String::new(),
+        Kind::Price => price::header(document),
         Kind::Createdb => createdb::header(document),
+        Kind::Plug => plug::header(document),
         _ => copy::header(document),
     }
+}
+
+/// What a probe proves, in words, freed of colour.
+pub fn verdict(verdict: &SyncVerdict) -> String {
+    anstream::adapter::strip_str(&probe::verdict_words(verdict)).to_string()
 }
 
 /// What a run has found.
@@ -53,7 +62,9 @@ pub fn results(document: &Document) -> String {
     match document.kind {
         Kind::Probe => probe::results(document),
         Kind::Published => published::results(document),
+        Kind::Price => price::results(document),
         Kind::Createdb => createdb::results(document),
+        Kind::Plug => plug::results(document),
         _ => copy::results(document),
     }
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Baseline, Labels, Note, PerOperation, Promise, PublishedSet, Sample, Server, Stack, SyncVerdict,
+    Baseline, Labels, Note, PerOperation, PlantedFault, PowerCuts, Promise, PublishedSet, Sample, Server,
+    Stack, SyncVerdict,
 };
 use crate::stats::{Percentiles, Summary, Verdict};
 
@@ -54,6 +55,12 @@ pub struct Document {
     /// The runs of pg_test_fsync that were read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sets: Vec<PublishedSet>,
+    /// The checker of power cuts found what was planted, and nothing else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub injector_valid: Option<bool>,
+    /// What was planted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub planted: Vec<PlantedFault>,
     /// The servers measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<Server>,
@@ -85,6 +92,8 @@ impl Document {
             baseline: None,
             verdict: None,
             sets: Vec::new(),
+            injector_valid: None,
+            planted: Vec::new(),
             servers: Vec::new(),
             notes: Vec::new(),
         }
@@ -103,8 +112,12 @@ pub enum Kind {
     Published,
     /// What lies under a path.
     Drive,
+    /// A recorded workload priced on simulated drives.
+    Price,
     /// CREATE DATABASE on real servers.
     Createdb,
+    /// Power cuts under a copy.
+    Plug,
 }
 
 /// Name and version of the program.
@@ -205,6 +218,9 @@ pub struct Arm {
     /// What somebody else felt who synced beside the trials that are not ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bystander: Option<Bystander>,
+    /// What came of power cuts.
+    #[serde(flatten)]
+    pub power_cuts: Option<PowerCuts>,
 }
 
 /// Syncs of somebody else on the same file system; latencies from the moment each was due, in nanoseconds.

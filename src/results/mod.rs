@@ -6,6 +6,7 @@ pub mod document;
 pub mod labels;
 pub mod note;
 pub mod pair;
+pub mod plug;
 pub mod probe;
 pub mod promise;
 pub mod sample;
@@ -19,6 +20,7 @@ pub use document::{
 pub use labels::Labels;
 pub use note::{Note, NoteCode, Severity};
 pub use pair::{Pair, PairLine};
+pub use plug::{CutExample, InFact, PlantedFault, PowerCuts};
 pub use probe::{Baseline, PerOperation, PublishedRow, PublishedSet, SyncVerdict};
 pub use promise::Promise;
 pub use sample::{DeviceCounters, Phases, Sample};

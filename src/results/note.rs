@@ -78,6 +78,10 @@ pub enum NoteCode {
     Overloaded,
     /// What was measured happened on a simulated drive.
     Simulated,
+    /// A write log breaks off.
+    LogTorn,
+    /// A write log was recorded where no flushes are sent.
+    FlushesMissing,
     /// What a killed run left behind was found.
     LeftBehind,
     /// Two servers differ in more than what is compared.
