@@ -17,6 +17,7 @@ mod probe;
 mod problem;
 mod published;
 mod redact;
+mod restore;
 mod rounds;
 mod screen;
 mod shape;
@@ -60,6 +61,7 @@ enum Command {
     Createdb(Box<createdb::Args>),
     Drive(drive::Args),
     Plug(Box<plug::Args>),
+    Restore(Box<restore::Args>),
     Probe(Box<probe::Args>),
     Compare(compare::Args),
     Shape(shape::Args),
@@ -81,6 +83,7 @@ pub fn main() -> ExitCode {
         Command::Createdb(args) => createdb::run(&args, color, cli.verbose),
         Command::Drive(args) => drive::run(&args, color),
         Command::Plug(args) => plug::run(&args, color, cli.verbose),
+        Command::Restore(args) => restore::run(&args, color, cli.verbose),
         Command::Probe(args) => probe::run(&args, color, cli.verbose),
         Command::Compare(args) => compare::run(&args, color).map(|()| ExitCode::SUCCESS),
         Command::Shape(args) => shape::run(&args, color).map(|()| ExitCode::SUCCESS),

@@ -18,9 +18,9 @@ pub struct Rounds {
     /// Every random choice follows from it [default: a new one, printed]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Order within a round: shuffled, abba or in-turn
-    #[arg(long, value_name = "ORDER", default_value_t = Order::Shuffled, value_parser = grammar::order)]
-    order: Order,
+    /// Order within a round: shuffled, abba or in-turn [default: shuffled; restore: in-turn]
+    #[arg(long, value_name = "ORDER", value_parser = grammar::order)]
+    order: Option<Order>,
     /// No trial begins after this [default: 60s; createdb: 30min]
     #[arg(long, value_name = "DURATION", value_parser = grammar::duration)]
     time_limit: Option<Duration>,
@@ -39,12 +39,19 @@ impl Rounds {
         self
     }
 
+    /// The same with every round in the order given, unless another order was asked for.
+    #[must_use]
+    pub fn or_in_turn(mut self) -> Self {
+        self.order = self.order.or(Some(Order::InTurn));
+        self
+    }
+
     /// The plan, its seed chosen.
     pub fn plan(&self) -> Plan {
         Plan {
             rounds: self.counted.unwrap_or(7),
             warmup: self.warmup.unwrap_or(1),
-            order: self.order,
+            order: self.order.unwrap_or_default(),
             seed: self.seed.unwrap_or_else(fresh_seed),
             time_limit: Some(self.time_limit.unwrap_or(Duration::from_mins(1))),
         }

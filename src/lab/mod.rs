@@ -19,14 +19,15 @@ pub mod source_cache;
 pub mod createdb;
 pub mod head;
 mod operations;
-pub mod price;
 pub mod plug;
+pub mod price;
 pub mod probe;
 mod probe_facts;
 pub mod probe_pairs;
 pub mod probe_run;
 mod probe_verdict;
 pub mod published;
+pub mod restore;
 
 #[cfg(test)]
 mod scripted;

@@ -41,9 +41,9 @@ fn parse(text: &str) -> Option<Image> {
         Some((rest, torn)) => (rest, Some(parse_torn(torn)?)),
         None => (text, None),
     };
-    let (cut, list) = rest.split_once('-').map_or((rest, None), |(cut, list)| (cut, Some(list)));
+    let (cut, runs) = rest.split_once('-').map_or((rest, None), |(cut, runs)| (cut, Some(runs)));
     let mut missing = Vec::new();
-    for run in list.into_iter().flat_map(|list| list.split(',')) {
+    for run in runs.into_iter().flat_map(|runs| runs.split(',')) {
         let (first, last) = run.split_once("..").unwrap_or((run, run));
         missing.extend(first.parse::<usize>().ok()?..=last.parse().ok()?);
     }

@@ -32,7 +32,7 @@ pub(super) fn header(document: &Document) -> String {
 }
 
 /// Servers that are built alike share what is said of that.
-fn servers(servers: &[Server]) -> String {
+pub(super) fn servers(servers: &[Server]) -> String {
     let names = |servers: &[Server]| -> Vec<String> {
         servers.iter().map(|server| format!("{} {}", server.name, words_of_version(server))).collect()
     };
@@ -86,7 +86,7 @@ pub(super) fn results(document: &Document) -> String {
 }
 
 /// What is needed to repeat the run.
-fn closing(document: &Document) -> String {
+pub(super) fn closing(document: &Document) -> String {
     let (rounds, seed, kernel) = (rounds(document) as u64, document.seed, &document.host.kernel);
     let planned = document.plan.as_ref().map_or(rounds, |plan| u64::from(plan.rounds));
     let done = if document.complete {
@@ -176,7 +176,7 @@ fn of_databases(arm: &Arm, value: impl Fn(&Databases) -> Option<u64>) -> Option<
 }
 
 /// One sentence a comparison; where no arm has rounds enough, one in all.
-fn findings(document: &Document) -> Vec<String> {
+pub(super) fn findings(document: &Document) -> Vec<String> {
     let rounds = document.comparisons.iter().map(|comparison| comparison.rounds).max().unwrap_or(0);
     if document.comparisons.iter().all(|comparison| comparison.verdict == Verdict::TooFewRounds) {
         let few = format!("too few rounds for a verdict ({rounds}; 6 are needed).");

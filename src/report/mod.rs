@@ -10,11 +10,12 @@ mod finding;
 mod layout;
 mod notes;
 mod pg_layout;
-mod price;
 mod plug;
+mod price;
 mod probe;
 mod published;
 mod rates;
+mod restore;
 mod stack_words;
 mod units;
 
@@ -48,6 +49,7 @@ pub fn header(document: &Document) -> String {
         Kind::Price => price::header(document),
         Kind::Createdb => createdb::header(document),
         Kind::Plug => plug::header(document),
+        Kind::Restore => restore::header(document),
         _ => copy::header(document),
     }
 }
@@ -65,6 +67,7 @@ pub fn results(document: &Document) -> String {
         Kind::Price => price::results(document),
         Kind::Createdb => createdb::results(document),
         Kind::Plug => plug::results(document),
+        Kind::Restore => restore::results(document),
         _ => copy::results(document),
     }
 }

@@ -118,6 +118,8 @@ pub enum Kind {
     Createdb,
     /// Power cuts under a copy.
     Plug,
+    /// Dumps loaded into real servers.
+    Restore,
 }
 
 /// Name and version of the program.

@@ -304,6 +304,11 @@ impl Session {
         Ok(())
     }
 
+    /// Where it leads, as libpq says it: `at "db", port 5432`, `on socket "/tmp/.s.PGSQL.5432"`.
+    pub fn place(&self) -> String {
+        place(&self.host)
+    }
+
     /// Whether the server is on this machine for certain: reached by a socket.
     pub fn is_local(&self) -> bool {
         matches!(self.host.address, Address::Socket(_))
