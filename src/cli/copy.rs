@@ -51,7 +51,8 @@ pub struct Args {
     )]
     policies: Vec<String>,
     /// A copier of your own as an arm: words as a shell splits them, nothing expanded, {src} and {dst} replaced, {dst} not
-    /// there yet; once by itself and once with a syncfs after it (NAME+syncfs); may be repeated
+    /// there yet; once by itself and once with a syncfs after it (NAME+syncfs), ended if it takes longer than the time
+    /// limit; may be repeated
     #[arg(long = "command", value_name = "NAME=ARGV")]
     commands: Vec<String>,
     #[command(flatten)]
