@@ -29,16 +29,25 @@ pub(super) fn at_place(document: &Document, arms: &[&Arm]) -> Option<String> {
     Some(sentences.join(" "))
 }
 
+/// More sentences that say no difference was shown than this are one.
+const FEW: usize = 4;
+
 /// The same policy at other places than the first.
 pub(super) fn between_places(document: &Document) -> Vec<String> {
     let place =
         |arm: &str| document.arms.iter().find(|a| a.name == arm).and_then(|arm| arm.labels.get("place"));
-    document
-        .comparisons
-        .iter()
-        .filter(|comparison| place(&comparison.arm) != place(&comparison.baseline))
-        .map(|comparison| format!("{}.", verdict_in_words(comparison, &comparison.arm, &comparison.baseline)))
-        .collect()
+    let between = document.comparisons.iter().filter(|found| place(&found.arm) != place(&found.baseline));
+    let (alike, others): (Vec<_>, Vec<_>) =
+        between.partition(|found| found.verdict == Verdict::NoDifferenceShown);
+    let sentence = |found: &&Comparison| format!("{}.", verdict_in_words(found, &found.arm, &found.baseline));
+    let mut sentences: Vec<String> = others.iter().map(sentence).collect();
+    if alike.len() <= FEW {
+        sentences.extend(alike.iter().map(sentence));
+    } else {
+        let names: Vec<&str> = alike.iter().map(|found| found.arm.as_str()).collect();
+        sentences.push(format!("no difference to the first place shown: {}.", names.join(", ")));
+    }
+    sentences
 }
 
 /// The fastest arm that promises at least what the baseline does; the baseline itself is not one.
