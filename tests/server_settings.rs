@@ -72,6 +72,7 @@ fn a_server_that_is_not_ours_is_set_back_to_what_its_file_said() {
     for (_, change) in &changed {
         assert_eq!(fsynclab::sys::undo::Undo::undo(change).expect("twice"), Undone::Before);
     }
+    let mut session = cluster.session("postgres").expect("session");
     let told = session
         .rows("SELECT name, setting FROM pg_file_settings WHERE sourcefile LIKE '%auto.conf'")
         .expect("file");

@@ -1,5 +1,6 @@
 //! The finding in words: who won by how much, what the disk did, where the time went.
 
+use super::bystander;
 use super::copy::{POLICY, compared_in_table, gain, is_floor, median_of, row_name};
 use super::layout::together;
 use super::units::{self, Scale};
@@ -19,6 +20,7 @@ pub(super) fn at_place(document: &Document, arms: &[&Arm]) -> Option<String> {
     if let Some(best) = best {
         sentences.extend(contest(document, arms, baseline, best));
     }
+    sentences.extend(bystander::sentences(document, arms, best));
     sentences.extend(where_the_time_goes(document, told));
     let both = [baseline, told];
     sentences.extend(throughput(document, if best.is_some() { &both } else { &both[..1] }));
@@ -184,7 +186,7 @@ fn throughput(document: &Document, arms: &[&Arm]) -> Option<String> {
 }
 
 fn control(document: &Document, arms: &[&Arm]) -> Option<String> {
-    let control = arms.iter().find(|arm| arm.labels.get("control").is_some())?;
+    let control = arms.iter().find(|arm| arm.labels.get("control") == Some("A/A"))?;
     let comparison = document.comparisons.iter().find(|comparison| comparison.arm == control.name)?;
     let [low, high] = comparison.ratio_ci95.or(comparison.ratio_seen)?;
     Some(together("A/A control: ") + &format!("{low:.2} to {high:.2}."))

@@ -6,6 +6,7 @@ pub mod document;
 pub mod labels;
 pub mod note;
 pub mod pair;
+pub mod plug;
 pub mod probe;
 pub mod promise;
 pub mod restored;
@@ -14,10 +15,13 @@ pub mod stack;
 pub mod text;
 
 pub use databases::{Databases, Server};
-pub use document::{Arm, Comparison, Document, Failed, Host, Input, Kind, Place, Planned, Refused, Tool};
+pub use document::{
+    Arm, Bystander, Comparison, Document, Failed, Host, Input, Kind, Place, Planned, Refused, Tool,
+};
 pub use labels::Labels;
 pub use note::{Note, NoteCode, Severity};
 pub use pair::{Pair, PairLine};
+pub use plug::{CutExample, InFact, PlantedFault, PowerCuts};
 pub use probe::{Baseline, PerOperation, PublishedRow, PublishedSet, SyncVerdict};
 pub use promise::Promise;
 pub use restored::Restored;

@@ -19,6 +19,9 @@ pub struct LockedBuffer {
 // SAFETY: the buffer owns its mapping alone; moving the owner to another thread moves all access with it.
 unsafe impl Send for LockedBuffer {}
 
+// SAFETY: through a shared reference the bytes are only read.
+unsafe impl Sync for LockedBuffer {}
+
 impl LockedBuffer {
     /// A buffer of `length_bytes`, which must not be 0. Fails with ENOMEM, or EPERM without CAP_IPC_LOCK.
     pub fn new(length_bytes: usize) -> Result<LockedBuffer, Errno> {

@@ -7,6 +7,7 @@
 //!   the namespace it serves would wait for itself.
 //! - A keeper process waits until both are gone and removes the loop number.
 
+mod image;
 mod keeper;
 mod make;
 mod plan;
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 
+pub use image::ImageDevice;
 pub use plan::model_of;
 pub use run::{MOUNT_VARIABLE, run_command};
 pub use teardown::{Record, leftovers, remove_number, umount};
@@ -43,6 +45,9 @@ pub const UNDO: &UndoTable = &[UndoKind::of::<Record>()];
 /// The mark that stands in the write log where the file system is made and aged: what comes before is no part of a run.
 pub const MADE: &str = "made";
 
+/// The mark at the end of a trial: what comes after it belongs to none.
+pub const REST: &str = "rest";
+
 /// How a drive is made.
 pub struct Options<'a> {
     /// Decides the drive's angle and the contents that age its file system.
@@ -52,9 +57,11 @@ pub struct Options<'a> {
     pub directory: PathBuf,
     /// Age the file system before the run.
     pub aged: bool,
-    /// Record everything that reaches the drive, data included, in this new file, on a file system that can do direct
-    /// I/O. It is whole once the drive is closed.
+    /// Record everything that reaches the drive in this new file, on a file system that can do direct I/O. It is whole
+    /// once the drive is closed.
     pub write_log: Option<PathBuf>,
+    /// Record what is written too.
+    pub log_data: bool,
     /// Where what must be undone is written before it is done.
     pub journal: &'a Journal,
 }
