@@ -27,10 +27,10 @@ fn program(file_system: FileSystem) -> (Process, Record) {
         let told = serde_json::to_string(drive.record()).map(|text| writeln!(&writer, "{text}"));
         let file = std::fs::File::create(drive.mount_point().join("file")).expect("the drive can be written");
         let chunk = vec![1; 1 << 20];
-        let mut turns = (0..64).cycle();
-        while let Some(turn) = turns.next()
-            && file.write_all_at(&chunk, turn * chunk.len() as u64).is_ok()
-        {}
+        let mut turn = 0;
+        while file.write_all_at(&chunk, turn % 64 * chunk.len() as u64).is_ok() {
+            turn += 1;
+        }
         i32::from(told.is_ok())
     })
     .expect("it can be forked");

@@ -123,7 +123,7 @@ fn the_write_log_holds_every_request_with_its_data_between_marks() {
                 if request.operation == Operation::Write {
                     let data = data.expect("a write has its data");
                     assert_eq!(data.len() as u64, request.length_bytes);
-                    written += data.iter().filter(|byte| **byte == 0xa5).count();
+                    written += data.split(|byte| *byte != 0xa5).map(<[u8]>::len).sum::<usize>();
                 }
             }
             Entry::Completed { id, .. } => assert!(open.remove(&id), "request {id} was never issued"),

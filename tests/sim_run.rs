@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fsynclab::simdrive::Error;
 use fsynclab::simdrive::mount::run_command;
-use fsynclab::simdrive::spec::{FileSystem, Spec};
+use fsynclab::simdrive::spec::FileSystem;
 use fsynclab::sys::watch::{Event, Quiet, Stop, Watch};
 use nix::errno::Errno;
 use nix::sys::signal::Signal;

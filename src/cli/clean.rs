@@ -12,7 +12,7 @@ use crate::sys::undo::{UndoKind, Undone};
 
 /// What every wing knows to undo.
 pub fn tables() -> Vec<UndoKind> {
-    [crate::sys::undo::UNDO, crate::storage::UNDO, crate::server::UNDO, crate::simdrive::mount::UNDO].concat()
+    [crate::sys::undo::UNDO, crate::storage::UNDO, crate::simdrive::mount::UNDO, crate::server::UNDO].concat()
 }
 
 /// Undo what a killed run left behind

@@ -8,12 +8,15 @@ use std::time::Duration;
 use anstream::ColorChoice;
 
 use super::paper::Paper;
+use super::places::{Places, place_problem};
 use super::problem::{self, Problem, Status};
 use super::rounds::Rounds;
 use super::screen::Screen;
 use super::{clean, complain, drive, grammar, output, redact};
+use crate::lab::bystander::Rate;
 use crate::lab::copy_run::{CopyRequest, CopyRun, CopyRunError, Intent};
-use crate::place::PlaceError;
+use crate::lab::source_cache::SourceCache;
+use crate::place::{Asked, Making, Surveyed};
 use crate::replay::policy;
 use crate::replay::template::{Template, list_templates};
 use crate::replay::verify::Verify;
@@ -26,6 +29,14 @@ use crate::sys::real::Real;
 use crate::sys::signals::Signals;
 use crate::sys::tallied::Tallied;
 use crate::sys::watch::{Event, Phase, Stop, Watch};
+
+/// What a directory is given to.
+const COMMAND: &str = "fsynclab copy --into";
+
+/// After this long no trial begins, unless the user says otherwise: the first answer comes within a minute …
+const LIMIT: Duration = Duration::from_mins(1);
+/// … but nobody else waits for a simulated drive, and the slow ones are what it is for.
+const LIMIT_ON_DRIVES: Duration = Duration::from_mins(5);
 
 /// How long a template copy takes under each policy at each place
 ///
@@ -44,9 +55,13 @@ pub struct Args {
         default_value = "immediate,deferred,never"
     )]
     policies: Vec<String>,
-    /// A directory to work in; may be repeated [default: .]
-    #[arg(long = "into", value_name = "PLACE")]
-    places: Vec<PathBuf>,
+    /// A copier of your own as an arm: words as a shell splits them, nothing expanded, {src} and {dst} replaced, {dst} not
+    /// there yet; once by itself and once with a syncfs after it (NAME+syncfs), ended if it takes longer than the time
+    /// limit; may be repeated
+    #[arg(long = "command", value_name = "NAME=ARGV")]
+    commands: Vec<String>,
+    #[command(flatten)]
+    places: Places,
     #[command(flatten)]
     rounds: Rounds,
     /// Write the results to FILE, replaced after every round; - is standard output, and nothing else goes there
@@ -55,13 +70,23 @@ pub struct Args {
     /// How a copy is compared with its source, after the clock: full (every byte), sizes or off
     #[arg(long, value_name = "HOW", default_value_t = Verify::Full)]
     verify: Verify,
+    /// Beside each trial, and in a control without any, append 8 kB and call fdatasync at this rate, as in 50/s: what the
+    /// neighbours feel
+    #[arg(long, value_name = "RATE")]
+    bystander: Option<Rate>,
+    /// Whether the source's pages are in memory before each trial: warm, cold, or both as arms; on a copy of the run's own
+    #[arg(long = "source-cache", value_name = "warm|cold", value_delimiter = ',')]
+    source_caches: Vec<SourceCache>,
+    /// Take the files of a shape so many times
+    #[arg(long, value_name = "FACTOR", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    template_scale: u32,
     /// Compare states of the drives' write cache: on, off; it is brought back at the end
     #[arg(long = "write-cache", value_name = "STATE", value_delimiter = ',', value_parser = drive::state)]
     write_caches: Vec<Cache>,
     /// Switch the write cache though others rely on the disk, or though it was found off
     #[arg(long, requires = "write_caches")]
     force: bool,
-    /// Let policies run that sync a whole file system beside a running cluster
+    /// Let arms run that sync a whole file system beside a running cluster
     #[arg(long)]
     beside_server: bool,
     #[command(flatten)]
@@ -89,14 +114,16 @@ pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<Exi
         output::print(&templates(), color)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let request = request(args)?;
+    let asked = args.places.asked()?;
+    let request = request(args, &asked)?;
     let screen = Screen::new(Signals::install()?, verbose);
-    let run = CopyRun::survey(request).map_err(|error| place_problem(&error))?;
+    let surveyed = Surveyed::new(&asked).map_err(|error| place_problem(&error, COMMAND))?;
     let paper = Paper::new(args.json.as_deref(), color)?;
     let state = journal::state_directory()?;
     offer_cleaning(&state, &screen);
     let journal = Journal::create(&state)?;
-    let measured = measure(&run, &journal, &screen, &paper);
+    let making = args.places.recording().making(request.plan.seed, &state, &journal);
+    let measured = on_places(request, surveyed, &making, &screen, &paper);
     screen.event(Event::Phase(Phase::Undoing));
     let undone = clean::undo_own(journal);
     screen.finish();
@@ -109,18 +136,23 @@ pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<Exi
     Ok(status(&document, screen.stop()))
 }
 
-fn request(args: &Args) -> Result<CopyRequest, Problem> {
+fn request(args: &Args, places: &[Asked]) -> Result<CopyRequest, Problem> {
     // What is wrong on the command line is told before a large tree is read.
     let policies = grammar::policies(&args.policies)?;
-    let template = Template::resolve(&args.template, 1)
+    let commands = grammar::commands(&args.commands, &policies)?;
+    let source_caches = grammar::source_caches(&args.source_caches)?;
+    let template = Template::resolve(&args.template, args.template_scale)
         .map_err(|error| Problem::failed(error.to_string()).hint(error.hint()))?;
-    let places = grammar::places(&args.places)?;
-    outside(&template, &places)?;
+    outside(&template, places)?;
+    let simulated = places.iter().any(|place| matches!(place, Asked::Drive(_)));
+    let limit = if simulated { LIMIT_ON_DRIVES } else { LIMIT };
     Ok(CopyRequest {
         template,
         policies,
-        places,
-        plan: args.rounds.plan(),
+        commands,
+        source_caches,
+        bystander: args.bystander,
+        plan: args.rounds.clone().or(7, 1, limit).plan(),
         aa: args.rounds.aa,
         verify: args.verify,
         beside_server: args.beside_server,
@@ -131,22 +163,44 @@ fn request(args: &Args) -> Result<CopyRequest, Problem> {
 }
 
 /// A copy made inside of what is copied would copy itself.
-fn outside(template: &Template, places: &[PathBuf]) -> Result<(), Problem> {
+fn outside(template: &Template, places: &[Asked]) -> Result<(), Problem> {
     let Some(tree) = template.tree.as_deref().and_then(|tree| tree.canonicalize().ok()) else {
         return Ok(());
     };
+    let directories = places.iter().filter_map(|place| match place {
+        Asked::Directory(directory) => Some(directory),
+        Asked::Drive(_) => None,
+    });
     let within = |place: &&PathBuf| place.canonicalize().is_ok_and(|place| place.starts_with(&tree));
-    places.iter().find(within).map_or(Ok(()), |place| {
+    directories.clone().find(within).map_or(Ok(()), |place| {
         let message =
             format!("the place \"{}\" lies within the template \"{}\"", shown(place), template.name);
         Err(Problem::usage(message).hint(Some("name a directory outside of it: --into DIR")))
     })
 }
 
+/// Makes the drives, measures, takes them apart.
+fn on_places(
+    request: CopyRequest,
+    surveyed: Surveyed,
+    making: &Making<'_>,
+    screen: &Screen,
+    paper: &Paper,
+) -> anyhow::Result<Document> {
+    screen.event(Event::Phase(Phase::Making));
+    let places = surveyed.make(making).map_err(|error| place_problem(&error, COMMAND))?;
+    let run = CopyRun::new(request, places);
+    let measured = measure(&run, making.journal, screen, paper);
+    let closed = run.close(making.journal).map_err(|error| place_problem(&error, COMMAND));
+    let document = measured?;
+    closed?;
+    Ok(document)
+}
+
 /// Says what will be done, then does it.
 fn measure(run: &CopyRun, journal: &Journal, screen: &Screen, paper: &Paper) -> anyhow::Result<Document> {
     paper.head(run.head())?;
-    let entered = run.enter(journal).map_err(|error| place_problem(&error))?;
+    let entered = run.enter(journal).map_err(|error| place_problem(&error, COMMAND))?;
     screen.say(&announcement(&entered.intents(), run.time_limit()));
     if let Some(temporary) = paper.temporary() {
         journal.push(&temporary)?;
@@ -157,19 +211,10 @@ fn measure(run: &CopyRun, journal: &Journal, screen: &Screen, paper: &Paper) -> 
         paper.keep(document)
     });
     document.map_err(|error| match (error, screen.stop()) {
-        (CopyRunError::Place(error), _) => place_problem(&error).into(),
+        (CopyRunError::Place(error), _) => place_problem(&error, COMMAND).into(),
         (CopyRunError::Stopped, Some(Stop::Signal(signal))) => Problem::stopped(signal).into(),
         (error, _) => Problem::failed(error.to_string()).into(),
     })
-}
-
-fn place_problem(error: &PlaceError) -> Problem {
-    let problem = if error.is_refusal() {
-        Problem::refused(error.to_string())
-    } else {
-        Problem::failed(error.to_string())
-    };
-    problem.hint(error.hint("fsynclab copy --into"))
 }
 
 /// What will be written, synced and taken.

@@ -1,10 +1,11 @@
-//! The small grammars of the command line: durations, orders, lists of policies, places.
+//! The small grammars of the command line: durations, orders, lists of policies.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use super::problem::Problem;
 use crate::lab::Order;
+use crate::lab::command::{Command, CommandError};
+use crate::lab::source_cache::SourceCache;
 use crate::replay::policy::Policy;
 
 /// A duration with its unit: `500ms`, `60s`, `1.5min`, `2 h`, `1d`.
@@ -58,18 +59,30 @@ pub fn policies(given: &[String]) -> Result<Vec<Policy>, Problem> {
     Ok(policies)
 }
 
-/// The places named by every `--into`, in the order given; the current directory where there is none.
-pub fn places(given: &[PathBuf]) -> Result<Vec<PathBuf>, Problem> {
-    if given.is_empty() {
-        return Ok(vec![PathBuf::from(".")]);
-    }
-    for (position, place) in given.iter().enumerate() {
-        if place.as_os_str().as_encoded_bytes().starts_with(b"sim:") {
-            return Err(Problem::usage("simulated drives are not in this build")
-                .hint(Some("a directory whose name begins with \"sim:\" is written \"./sim:…\"")));
+/// The commands of every `--command`, in the order given, none named as another arm is.
+pub fn commands(given: &[String], policies: &[Policy]) -> Result<Vec<Command>, Problem> {
+    let mut commands: Vec<Command> = Vec::new();
+    for text in given {
+        let command: Command = text.parse().map_err(|error: CommandError| {
+            Problem::usage(error.to_string()).hint(Some(CommandError::hint()))
+        })?;
+        let name = command.name();
+        if policies.iter().any(|policy| policy.to_string() == name)
+            || commands.iter().any(|known| known.name() == name)
+        {
+            let message = format!("the arm \"{name}\" is given twice (as --command '{text}')");
+            return Err(Problem::usage(message).hint(Some("give the command another name")));
         }
-        if given[..position].contains(place) {
-            return Err(Problem::usage(format!("the place \"{}\" is given twice", place.display())));
+        commands.push(command);
+    }
+    Ok(commands)
+}
+
+/// The values of `--source-cache`, none twice.
+pub fn source_caches(given: &[SourceCache]) -> Result<Vec<SourceCache>, Problem> {
+    for (position, cache) in given.iter().enumerate() {
+        if given[..position].contains(cache) {
+            return Err(Problem::usage(format!("--source-cache {cache} is given twice")));
         }
     }
     Ok(given.to_vec())
@@ -110,12 +123,15 @@ mod tests {
     }
 
     #[test]
-    fn a_simulated_drive_is_refused_in_words() {
-        let refused = places(&[PathBuf::from("sim:7200rpm")]);
-        assert!(
-            refused
-                .is_err_and(|problem| problem.to_string().contains("simulated drives are not in this build"))
-        );
-        assert_eq!(places(&[]), Ok(vec![PathBuf::from(".")]));
+    fn a_command_is_named_as_no_other_arm_is() {
+        let named = |names: &[&str]| {
+            let texts: Vec<String> =
+                names.iter().map(|name| format!("{name}=cp -a {{src}} {{dst}}")).collect();
+            commands(&texts, &["pg-15".parse().expect("a policy")]).map(|commands| commands.len())
+        };
+        assert_eq!(named(&["cp", "cp2"]), Ok(2));
+        for twice in [["cp", "cp"], ["cp", "pg-9.6"]] {
+            assert!(named(&twice).is_err_and(|problem| problem.to_string().contains("is given twice")));
+        }
     }
 }

@@ -11,14 +11,17 @@ mod grammar;
 mod man;
 mod output;
 mod paper;
+mod places;
 mod plug;
 mod probe;
 mod problem;
 mod published;
 mod redact;
+mod restore;
 mod rounds;
 mod screen;
 mod shape;
+mod sim;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -58,9 +61,11 @@ enum Command {
     Createdb(Box<createdb::Args>),
     Drive(drive::Args),
     Plug(Box<plug::Args>),
+    Restore(Box<restore::Args>),
     Probe(Box<probe::Args>),
     Compare(compare::Args),
     Shape(shape::Args),
+    Sim(sim::Args),
     Clean(clean::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -78,9 +83,11 @@ pub fn main() -> ExitCode {
         Command::Createdb(args) => createdb::run(&args, color, cli.verbose),
         Command::Drive(args) => drive::run(&args, color),
         Command::Plug(args) => plug::run(&args, color, cli.verbose),
+        Command::Restore(args) => restore::run(&args, color, cli.verbose),
         Command::Probe(args) => probe::run(&args, color, cli.verbose),
         Command::Compare(args) => compare::run(&args, color).map(|()| ExitCode::SUCCESS),
         Command::Shape(args) => shape::run(&args, color).map(|()| ExitCode::SUCCESS),
+        Command::Sim(args) => sim::run(&args, color, cli.verbose),
         Command::Clean(args) => clean::run(&args, color).map(|()| ExitCode::SUCCESS),
         Command::Completions(args) => completions::run(&args, color).map(|()| ExitCode::SUCCESS),
         Command::Man(args) => man::run(&args, color).map(|()| ExitCode::SUCCESS),

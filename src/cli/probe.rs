@@ -1,5 +1,6 @@
 //! `fsynclab probe`: how fast and how honest a sync is here; `--published` judges somebody's pg_test_fsync output.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -7,12 +8,13 @@ use std::time::Duration;
 use anstream::ColorChoice;
 
 use super::paper::Paper;
+use super::places::{Recording, drive_problem, place_problem};
 use super::problem::{Problem, Status};
 use super::screen::Screen;
 use super::{clean, grammar, published, redact};
 use crate::lab::probe_run::{ProbeRequest, ProbeRun, ProbeRunError, Time};
 use crate::lab::{Order, Plan};
-use crate::place::PlaceError;
+use crate::place::{Asked, Making, Surveyed};
 use crate::probe::cases::{CASES, Case, PG_BLOCKS};
 use crate::probe::published::Medium;
 use crate::probe::verdict::Code;
@@ -29,15 +31,23 @@ const LONGEST: u32 = 3;
 /// Seconds a line with `--pg`, as pg_test_fsync takes them.
 const PG_SECONDS: u32 = 1;
 
+/// What a directory is given to.
+const COMMAND: &str = "fsynclab probe";
+
 /// How fast and how honest a sync is: all that pg_test_fsync measures and more
 ///
 /// All work is done in a directory of its own, which is removed; an existing file is never touched. Exit status 4 where
 /// syncs are answered from memory or do not reach the device.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The directory to work in
+    /// The directory to work in, or sim:SPEC
     #[arg(value_name = "PATH", default_value = ".")]
-    path: PathBuf,
+    path: OsString,
+    /// A simulated drive to work on, as copy takes it
+    #[arg(long, value_name = "SPEC", conflicts_with = "path")]
+    sim: Option<String>,
+    #[command(flatten)]
+    recording: Recording,
     /// Seconds for each line, as pg_test_fsync takes them
     #[arg(short = 's', long, value_name = "N", conflicts_with = "time", value_parser = clap::value_parser!(u32).range(1..))]
     secs_per_test: Option<u32>,
@@ -63,7 +73,7 @@ pub struct Args {
     #[arg(long)]
     beside_server: bool,
     /// Measure nothing: read and judge pg_test_fsync output of 9.1 to 19; - is standard input
-    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["path", "pg", "secs_per_test", "only"])]
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["path", "sim", "write_log", "pg", "secs_per_test", "only"])]
     published: Vec<PathBuf>,
     /// What the published output was measured on: flash, rotating, or a rate as 7200rpm
     #[arg(long, value_name = "MEDIUM", requires = "published", value_parser = published::medium)]
@@ -76,13 +86,16 @@ pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<Exi
         let medium = args.medium.unwrap_or(Medium::Unknown);
         return published::run(&args.published, medium, args.json.as_deref(), color);
     }
+    let asked = [asked(args)?];
+    let request = request(args);
     let screen = Screen::new(Signals::install()?, verbose);
-    let run = ProbeRun::survey(request(args)).map_err(|error| place_problem(&error))?;
+    let surveyed = Surveyed::new(&asked).map_err(|error| place_problem(&error, COMMAND))?;
     let paper = Paper::new(args.json.as_deref(), color)?;
     let state = journal::state_directory()?;
     super::copy::offer_cleaning(&state, &screen);
     let journal = Journal::create(&state)?;
-    let measured = measure(args, &run, &journal, &screen, &paper);
+    let making = args.recording.making(request.plan.seed, &state, &journal);
+    let measured = on_place(args, request, surveyed, &making, &screen, &paper);
     screen.event(Event::Phase(Phase::Undoing));
     let undone = clean::undo_own(journal);
     screen.finish();
@@ -91,11 +104,21 @@ pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<Exi
     if args.pg {
         let layout = report::pg_test_fsync(&document, args.secs_per_test.unwrap_or(PG_SECONDS));
         paper.finish_as(&document, &layout)?;
+        if let Some(verdict) = &document.verdict {
+            screen.say(report::verdict(verdict).trim_end());
+        }
     } else {
         paper.finish(&document)?;
     }
     undone?;
     Ok(status)
+}
+
+fn asked(args: &Args) -> Result<Asked, Problem> {
+    let asked = args.sim.as_ref().map_or_else(|| Asked::read(&args.path), |spec| Asked::drive(spec));
+    let asked = asked.map_err(|error| drive_problem(&error))?;
+    args.recording.check(std::slice::from_ref(&asked))?;
+    Ok(asked)
 }
 
 fn request(args: &Args) -> ProbeRequest {
@@ -109,7 +132,6 @@ fn request(args: &Args) -> ProbeRequest {
         .map_or(Time::Whole(args.time), |seconds| Time::EachCase(Duration::from_secs(u64::from(seconds))));
     let limit = time.whole(cases.len()).saturating_mul(LONGEST);
     ProbeRequest {
-        directory: args.path.clone(),
         cases,
         plan: Plan {
             rounds: args.rounds,
@@ -131,6 +153,24 @@ fn block(text: &str) -> Result<&'static str, String> {
     found.copied().ok_or_else(|| format!("one of {}", blocks.join(", ")))
 }
 
+/// Makes the drive where one is asked for, measures, takes it apart.
+fn on_place(
+    args: &Args,
+    request: ProbeRequest,
+    surveyed: Surveyed,
+    making: &Making<'_>,
+    screen: &Screen,
+    paper: &Paper,
+) -> anyhow::Result<Document> {
+    let mut places = surveyed.make(making).map_err(|error| place_problem(&error, COMMAND))?;
+    let run = ProbeRun::new(request, places.pop().expect("one is asked for"));
+    let measured = measure(args, &run, making.journal, screen, paper);
+    let closed = run.close(making.journal).map_err(|error| place_problem(&error, COMMAND));
+    let document = measured?;
+    closed?;
+    Ok(document)
+}
+
 /// Says what will be done, then does it.
 fn measure(
     args: &Args,
@@ -142,7 +182,7 @@ fn measure(
     if !args.pg {
         paper.head(run.head())?;
     }
-    let entered = run.enter(journal).map_err(|error| place_problem(&error))?;
+    let entered = run.enter(journal).map_err(|error| place_problem(&error, COMMAND))?;
     if let Some(temporary) = paper.temporary() {
         journal.push(&temporary)?;
     }
@@ -151,7 +191,7 @@ fn measure(
         paper.keep(document)
     });
     document.map_err(|error| match (error, screen.stop()) {
-        (ProbeRunError::Place(error), _) => place_problem(&error).into(),
+        (ProbeRunError::Place(error), _) => place_problem(&error, COMMAND).into(),
         (ProbeRunError::Stopped, Some(Stop::Signal(signal))) => Problem::stopped(signal).into(),
         (error, _) => Problem::failed(error.to_string()).into(),
     })
@@ -170,15 +210,6 @@ impl Watch for ByRound<'_> {
     fn stop(&self) -> Option<Stop> {
         self.0.stop()
     }
-}
-
-fn place_problem(error: &PlaceError) -> Problem {
-    let problem = if error.is_refusal() {
-        Problem::refused(error.to_string())
-    } else {
-        Problem::failed(error.to_string())
-    };
-    problem.hint(error.hint("fsynclab probe"))
 }
 
 fn status(document: &Document, stop: Option<Stop>) -> ExitCode {

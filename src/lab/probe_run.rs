@@ -3,7 +3,6 @@
 //! what it leaves unsynced is too little to matter; so drift and neighbours meet all cases alike.
 
 use std::cell::Cell;
-use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
@@ -41,8 +40,6 @@ const SHORTEST_SLICE_NS: u64 = 1_000_000;
 /// What was asked for.
 #[derive(Clone, Debug)]
 pub struct ProbeRequest {
-    /// Where.
-    pub directory: PathBuf,
     /// What is timed.
     pub cases: Vec<&'static Case>,
     /// How often, in what order; its time limit is what ends a run on a disk that is slower than its slices.
@@ -119,12 +116,16 @@ pub struct EnteredProbe<'a> {
 }
 
 impl ProbeRun {
-    /// Looks at the place and asks its drives; refuses what must not be written to.
-    pub fn survey(request: ProbeRequest) -> Result<Self, PlaceError> {
-        let mut place = Place::survey("p1", &request.directory)?;
+    /// Asks the drives of the place.
+    pub fn new(request: ProbeRequest, mut place: Place) -> Self {
         place.ask_drives(&Attached);
         let head = head(Kind::Probe, &request.argv, std::slice::from_ref(&place));
-        Ok(Self { request, place, head })
+        Self { request, place, head }
+    }
+
+    /// Takes the place apart where it is a simulated drive.
+    pub fn close(self, journal: &Journal) -> Result<(), PlaceError> {
+        self.place.close(journal)
     }
 
     /// The document without arms.
@@ -155,7 +156,9 @@ impl EnteredProbe<'_> {
         head.baseline = baseline(place, watch);
         head.notes.extend(head.baseline.as_ref().and_then(others));
         watch.event(Event::Phase(Phase::Making));
-        let counters = || place.counters();
+        // An older kernel's counters have no flushes, and would seem to say that none were sent.
+        let counted = probe_verdict::flushes_counted(place.stack(), &Root::live());
+        let counters = || if counted { place.counters() } else { None };
         let mut random = ChaCha8Rng::seed_from_u64(request.plan.seed);
         let beside = Beside { watch, counters: &counters };
         let bench = Bench::new(kernel, self.directory.path(), &mut random, beside)?;
@@ -178,9 +181,8 @@ impl EnteredProbe<'_> {
         slices.slice_ns.set(request.time.slice_ns(&request.plan, running, spent_ns));
         let mut arms: Vec<Box<dyn Arm + '_>> =
             arms.into_iter().map(|arm| Box::new(arm) as Box<dyn Arm + '_>).collect();
-        let counted = probe_verdict::flushes_counted(place.stack(), &Root::live());
         let judged = |document: &Document| Document {
-            verdict: probe_verdict::of_document(document, counted),
+            verdict: probe_verdict::of_document(document),
             ..document.clone()
         };
         let run = Run { plan: &request.plan, watch, now_ns: &clock::now_ns };

@@ -1,4 +1,4 @@
-//! Why a directory cannot be a place of work.
+//! Why a directory or a drive cannot be a place of work.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use crate::sys::SysError;
 use crate::sys::error::shown;
 use crate::sys::kernel::Fault;
 
-/// Why a directory cannot be a place of work.
+/// Why a directory or a drive cannot be a place of work.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaceError {
     /// It cannot be looked at.
@@ -55,6 +55,9 @@ pub enum PlaceError {
     /// What lies under it cannot be told.
     #[error(transparent)]
     Storage(#[from] crate::storage::Error),
+    /// A simulated drive could not be made or taken apart.
+    #[error(transparent)]
+    Drive(#[from] crate::simdrive::Error),
     /// A call failed.
     #[error(transparent)]
     Sys(#[from] SysError),
@@ -75,6 +78,7 @@ impl PlaceError {
                 Some(beside) => format!("same file system, outside it: {command} {}", shown(&beside)),
                 None => "make a directory outside of it, on the same disk".to_owned(),
             }),
+            Self::Drive(error) => error.hint(),
             Self::Sys(error) => error.hint().map(str::to_owned),
             _ => None,
         }
@@ -82,6 +86,10 @@ impl PlaceError {
 
     /// Whether it was refused for safety or for want of anything to measure, and did not fail.
     pub fn is_refusal(&self) -> bool {
-        matches!(self, Self::BlockDevice { .. } | Self::Claimed(_) | Self::TooFull { .. })
+        match self {
+            Self::BlockDevice { .. } | Self::Claimed(_) | Self::TooFull { .. } => true,
+            Self::Drive(error) => error.is_unavailable(),
+            _ => false,
+        }
     }
 }

@@ -1,17 +1,22 @@
-//! Floor 4: a directory as a place of work: what must not be touched is refused, what lies under it is known, its disks
-//! are counted and waited for. What is done there, and how often, is decided above.
+//! Floor 4: a directory, real or on a simulated drive, as a place of work: what must not be touched is refused, what lies
+//! under it is known, its disks are counted and waited for. What is done there, and how often, is decided above.
 
+mod asked;
 mod drives;
 mod error;
 mod idle;
+mod simulated;
 
 use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+pub use asked::{Asked, Making, Surveyed, close};
 pub use error::PlaceError;
 pub use idle::Settled;
+
+use simulated::Simulated;
 
 use crate::results::{self, DeviceCounters, Note, NoteCode, Promise, Stack};
 use crate::storage::clusters::{self, Cluster, Sharing};
@@ -30,14 +35,14 @@ const CLUSTERS_BYTES: u64 = 2 << 30;
 /// A file system with less than one part in this many left is nearly full: allocation gets slow and scattered.
 const NEARLY_FULL_PART: u64 = 20;
 
-/// Where work happens. A simulated drive will be one too, with a model and another directory to work in.
-#[derive(Clone, Debug)]
+/// Where work happens. A place on a simulated drive has an end: [`Place::close`].
+#[derive(Debug)]
 pub struct Place {
     id: String,
     directory: PathBuf,
-    model: Option<String>,
     stack: Stack,
     neighbours: Vec<(Cluster, Sharing)>,
+    simulated: Option<Simulated>,
 }
 
 impl Place {
@@ -60,7 +65,7 @@ impl Place {
         let root = Root::live();
         let stack = storage::survey(directory)?;
         let neighbours = clusters::neighbours(directory, &stack, &root)?;
-        Ok(Self { id: id.to_owned(), directory: directory.to_owned(), model: None, stack, neighbours })
+        Ok(Self { id: id.to_owned(), directory: directory.to_owned(), stack, neighbours, simulated: None })
     }
 
     /// `p1`, `p2`, …
@@ -68,9 +73,17 @@ impl Place {
         &self.id
     }
 
-    /// The directory, as it was given.
+    /// The directory, as it was given; on a drive, where that is mounted.
     pub fn directory(&self) -> &Path {
         &self.directory
+    }
+
+    /// As it was asked for.
+    pub fn asked(&self) -> Asked {
+        match &self.simulated {
+            Some(simulated) => Asked::Drive(simulated.spec.clone()),
+            None => Asked::Directory(self.directory.clone()),
+        }
     }
 
     /// What lies under it.
@@ -82,9 +95,9 @@ impl Place {
     pub fn record(&self) -> results::Place {
         results::Place {
             id: self.id.clone(),
-            path: shown(&self.directory),
-            simulated: self.model.is_some(),
-            model: self.model.clone(),
+            path: self.asked().to_string(),
+            simulated: self.simulated.is_some(),
+            model: self.simulated.as_ref().map(|simulated| simulated.spec.model.clone()),
             stack: self.stack.clone(),
         }
     }
@@ -172,6 +185,7 @@ impl Place {
     /// What a reader must know of this place beside any number.
     pub fn notes(&self) -> Vec<Note> {
         let mut notes = storage::notes(&self.stack);
+        notes.extend(self.simulated.iter().flat_map(Simulated::notes));
         notes.extend(self.beside_note());
         if let Ok(space) = self.space()
             && space.available_bytes < space.total_bytes / NEARLY_FULL_PART

@@ -94,6 +94,7 @@ impl Campaign<'_> {
             directory: self.directory.to_path_buf(),
             aged: true,
             write_log: Some(log.clone()),
+            log_data: true,
             journal,
         };
         let drive = SimulatedDrive::create(self.spec, options)?;

@@ -112,10 +112,14 @@ pub enum Kind {
     Published,
     /// What lies under a path.
     Drive,
+    /// A recorded workload priced on simulated drives.
+    Price,
     /// CREATE DATABASE on real servers.
     Createdb,
     /// Power cuts under a copy.
     Plug,
+    /// Dumps loaded into real servers.
+    Restore,
 }
 
 /// Name and version of the program.
@@ -213,9 +217,27 @@ pub struct Arm {
     /// Latency of each kind of sync over all trials that are not ignored.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub latency: BTreeMap<String, Percentiles>,
+    /// What somebody else felt who synced beside the trials that are not ignored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bystander: Option<Bystander>,
     /// What came of power cuts.
     #[serde(flatten)]
     pub power_cuts: Option<PowerCuts>,
+}
+
+/// Syncs of somebody else on the same file system; latencies from the moment each was due, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bystander {
+    /// Due in a second.
+    pub per_second: u32,
+    /// Syncs counted.
+    pub n: u64,
+    /// The median, however few there are.
+    pub p50_ns: u64,
+    /// All but one of a hundred took at most this; absent below 1000 syncs.
+    pub p99_ns: Option<u64>,
+    /// The slowest; an observation, not a bound.
+    pub max_ns: u64,
 }
 
 /// Why an arm could not be at its place.

@@ -250,18 +250,38 @@ impl Error {
         )
     }
 
+    /// Whether what was asked for makes no sense, wherever it is asked.
+    pub fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            Error::UnknownModel { .. }
+                | Error::ModelText { .. }
+                | Error::ModelRange { .. }
+                | Error::ModelBlock { .. }
+                | Error::ModelMechanism { .. }
+                | Error::ModelBurst { .. }
+                | Error::Spec { .. }
+                | Error::NoWriteCache { .. }
+        )
+    }
+
     /// What the user can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
+            Error::UnknownModel { .. } => {
+                Some("\"sim list\" prints them; the name of a file has a / or ends in .toml".to_owned())
+            }
             Error::NeedsRoot => {
                 Some("run it with sudo, or compute the drive's times with \"sim price\"".to_owned())
             }
-            Error::NoFuse(_) => {
-                Some("load the kernel module \"fuse\", or give the container /dev/fuse".to_owned())
-            }
-            Error::NoLoop(_) => {
-                Some("load the kernel module \"loop\", or give the container its devices".to_owned())
-            }
+            Error::NoFuse(_) => Some(
+                "load the kernel module \"fuse\", or give the container /dev/fuse; \"sim price\" needs neither"
+                    .to_owned(),
+            ),
+            Error::NoLoop(_) => Some(
+                "load the kernel module \"loop\", or give the container its devices; \"sim price\" needs neither"
+                    .to_owned(),
+            ),
             Error::NoTool { package, .. } => Some(format!("install the package \"{package}\"")),
             Error::Mount { errno: Errno::EINVAL, .. } => {
                 Some("the kernel's log says which option this file system does not know".to_owned())

@@ -26,7 +26,7 @@ pub fn journal() -> Journal {
 
 /// Plain options.
 pub fn options(journal: &Journal) -> Options<'_> {
-    Options { seed: 1, directory: directory(), aged: true, write_log: None, journal }
+    Options { seed: 1, directory: directory(), aged: true, write_log: None, log_data: true, journal }
 }
 
 /// A drive that takes no time.

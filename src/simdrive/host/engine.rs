@@ -46,6 +46,29 @@ pub struct Tally {
     pub late: u64,
 }
 
+/// A request as it arrives.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked {
+    /// What is asked.
+    pub operation: Operation,
+    /// First byte.
+    pub offset_bytes: u64,
+    /// Number of bytes.
+    pub length_bytes: u64,
+    /// When it arrived, by the clock.
+    pub arrived_ns: u64,
+}
+
+/// A request that is not answered yet.
+enum Waiting {
+    /// Its answer waits for its time.
+    Ready(Answer),
+    /// Its bytes are being fetched.
+    Fetching,
+    /// Its bytes are being fetched, and its time has come.
+    Overdue,
+}
+
 struct State {
     drive: Drive,
     /// The drive takes time; if not, everything is answered at once and the model is not asked.
@@ -54,7 +77,7 @@ struct State {
     /// Time 0 of the drive.
     base_ns: u64,
     next_id: u64,
-    waiting: HashMap<u64, Answer>,
+    waiting: HashMap<u64, Waiting>,
     completions: Vec<Completion>,
     log: Option<Log>,
     tally: Tally,
@@ -96,35 +119,58 @@ impl Engine {
 
     /// Takes a request that arrived at `arrived_ns` of the clock; `data` is what a write carries, for the log. Its
     /// answer leaves when it is due, perhaps before this returns.
-    pub fn submit(
-        &self,
-        operation: Operation,
-        offset: u64,
-        length: u64,
-        data: &[u8],
-        arrived_ns: u64,
-        answer: Answer,
-    ) {
+    pub fn submit(&self, asked: Asked, data: &[u8], answer: Answer) {
+        if let Err((errno, Waiting::Ready(answer))) = self.take(asked, data, Waiting::Ready(answer)) {
+            answer.refuse(errno);
+        }
+    }
+
+    /// Takes a read whose bytes are still to be fetched: [`Engine::finish_read`] or [`Engine::forget`] follows.
+    pub fn begin_read(&self, asked: Asked) -> Result<u64, Errno> {
+        self.take(asked, &[], Waiting::Fetching).map_err(|(errno, _)| errno)
+    }
+
+    /// The bytes of a read are there: its answer leaves when it is due, or now if it was before.
+    pub fn finish_read(&self, id: u64, answer: Answer) {
+        let mut state = self.lock();
+        if let Some(waiting @ Waiting::Fetching) = state.waiting.get_mut(&id) {
+            *waiting = Waiting::Ready(answer);
+            return;
+        }
+        state.waiting.remove(&id);
+        drop(state);
+        answer.send();
+    }
+
+    /// The bytes of a read could not be fetched.
+    pub fn forget(&self, id: u64) {
+        self.lock().waiting.remove(&id);
+    }
+
+    fn take(&self, asked: Asked, data: &[u8], waiting: Waiting) -> Result<u64, (Errno, Waiting)> {
+        let Asked { operation, offset_bytes, length_bytes, arrived_ns } = asked;
         let mut state = self.lock();
         let id = state.next_id;
         state.next_id += 1;
-        let request = Request { id, operation, offset_bytes: offset, length_bytes: length };
+        let request = Request { id, operation, offset_bytes, length_bytes };
         if let Err(errno) = state.log.as_mut().map_or(Ok(()), |log| log.issued(request, data, arrived_ns)) {
-            drop(state);
-            answer.refuse(errno);
-            return;
+            return Err((errno, waiting));
         }
         if !state.latency {
             state.note_completion(id, arrived_ns);
+            let answer = state.due(id, waiting);
             drop(state);
-            answer.send();
-            return;
+            if let Some(answer) = answer {
+                answer.send();
+            }
+            return Ok(id);
         }
-        let carried = if operation == Operation::Discard { 0 } else { length };
+        let carried = if operation == Operation::Discard { 0 } else { length_bytes };
         let arrival_ns = arrived_ns.saturating_sub(state.transport.of(carried) + state.base_ns);
-        state.waiting.insert(id, answer);
+        state.waiting.insert(id, waiting);
         state.drive.submit(request, arrival_ns);
         self.send_due(state);
+        Ok(id)
     }
 
     /// Sends every answer that is due by now and tells the timer of the next.
@@ -138,7 +184,8 @@ impl Engine {
             let Completion { id, at_ns } = state.completions[number];
             state.note_completion(id, now);
             state.tally.late += u64::from(now > state.base_ns + at_ns + LATE_NS);
-            let answer = state.waiting.remove(&id);
+            let waiting = state.waiting.remove(&id);
+            let answer = waiting.and_then(|waiting| state.due(id, waiting));
             match due.get_mut(number) {
                 Some(place) => *place = answer,
                 None => more.extend(answer),
@@ -192,15 +239,19 @@ impl Engine {
         let mut state = self.lock();
         state.latency = false;
         let now = now_ns();
-        let mut waiting: Vec<(u64, Answer)> = state.waiting.drain().collect();
+        let mut waiting: Vec<(u64, Waiting)> = state.waiting.drain().collect();
         waiting.sort_unstable_by_key(|(id, _)| *id);
-        for (id, _) in &waiting {
-            state.note_completion(*id, now);
+        let mut answers = Vec::new();
+        for (id, waiting) in waiting {
+            if !matches!(waiting, Waiting::Overdue) {
+                state.note_completion(id, now);
+            }
+            answers.extend(state.due(id, waiting));
         }
         state.drive = Drive::new(&self.model, &self.options);
         self.next_due_ns.store(NEVER, Ordering::SeqCst);
         drop(state);
-        for (_, answer) in waiting {
+        for answer in answers {
             answer.send();
         }
     }
@@ -229,6 +280,17 @@ impl Engine {
 }
 
 impl State {
+    /// A request is due: its answer, if it is ready.
+    fn due(&mut self, id: u64, waiting: Waiting) -> Option<Answer> {
+        match waiting {
+            Waiting::Ready(answer) => Some(answer),
+            Waiting::Fetching | Waiting::Overdue => {
+                self.waiting.insert(id, Waiting::Overdue);
+                None
+            }
+        }
+    }
+
     fn note_completion(&mut self, id: u64, at_ns: u64) {
         self.tally.answered += 1;
         if let Some(log) = &mut self.log {

@@ -13,8 +13,9 @@ use fuser::{
 use nix::errno::Errno;
 
 use super::answer::Answer;
-use super::engine::Engine;
+use super::engine::{Asked, Engine};
 use super::pool::Pool;
+use super::readers::{Read, Readers};
 use super::store::Store;
 use crate::simdrive::model::Operation;
 use crate::sys::clock::now_ns;
@@ -35,6 +36,8 @@ pub struct DriveFile {
     pub engine: Arc<Engine>,
     /// For what is read.
     pub pool: Arc<Pool>,
+    /// Fetch what is in the file only.
+    pub readers: Arc<Readers>,
 }
 
 impl DriveFile {
@@ -112,12 +115,14 @@ impl Filesystem for DriveFile {
         let left = self.size_bytes.saturating_sub(offset);
         let length = u64::from(size).min(left);
         let count = super::MOST_BYTES.min(usize::try_from(length).unwrap_or(usize::MAX));
+        let asked = asked(Operation::Read, offset, count as u64, arrived_ns);
         let mut bytes = self.pool.lend(count);
-        match self.store.read(offset, &mut bytes[..count]) {
-            Ok(()) => {
-                let answer = Answer::Read(reply, bytes, count);
-                self.engine.submit(Operation::Read, offset, count as u64, &[], arrived_ns, answer);
-            }
+        if self.store.read_staged(offset, &mut bytes[..count]) {
+            self.engine.submit(asked, &[], Answer::Read(reply, bytes, count));
+            return;
+        }
+        match self.engine.begin_read(asked) {
+            Ok(id) => self.readers.push(Read { id, offset, length: count, bytes, reply }),
             Err(errno) => reply.error(FuseErrno::from_i32(errno as i32)),
         }
     }
@@ -139,7 +144,11 @@ impl Filesystem for DriveFile {
         match self.store.write(offset, data) {
             Ok(()) => {
                 let answer = Answer::Written(reply, length);
-                self.engine.submit(Operation::Write, offset, u64::from(length), data, arrived_ns, answer);
+                self.engine.submit(
+                    asked(Operation::Write, offset, u64::from(length), arrived_ns),
+                    data,
+                    answer,
+                );
             }
             Err(errno) => reply.error(FuseErrno::from_i32(errno as i32)),
         }
@@ -148,7 +157,7 @@ impl Filesystem for DriveFile {
     fn fsync(&self, _request: &Request, _inode: INodeNo, _file: FileHandle, _data: bool, reply: ReplyEmpty) {
         let arrived_ns = now_ns();
         match self.store.broken() {
-            None => self.engine.submit(Operation::Flush, 0, 0, &[], arrived_ns, Answer::Done(reply)),
+            None => self.engine.submit(asked(Operation::Flush, 0, 0, arrived_ns), &[], Answer::Done(reply)),
             Some(errno) => reply.error(FuseErrno::from_i32(errno as i32)),
         }
     }
@@ -171,9 +180,17 @@ impl Filesystem for DriveFile {
         }
         match self.store.discard(offset, length) {
             Ok(()) => {
-                self.engine.submit(Operation::Discard, offset, length, &[], arrived_ns, Answer::Done(reply));
+                self.engine.submit(
+                    asked(Operation::Discard, offset, length, arrived_ns),
+                    &[],
+                    Answer::Done(reply),
+                );
             }
             Err(errno) => reply.error(FuseErrno::from_i32(errno as i32)),
         }
     }
+}
+
+fn asked(operation: Operation, offset_bytes: u64, length_bytes: u64, arrived_ns: u64) -> Asked {
+    Asked { operation, offset_bytes, length_bytes, arrived_ns }
 }

@@ -20,6 +20,7 @@ pub struct Log {
     encoder: Encoder,
     file: File,
     store: Arc<Store>,
+    keep_data: bool,
     start_ns: u64,
     pending: Vec<u8>,
     written: u64,
@@ -28,13 +29,13 @@ pub struct Log {
 impl Log {
     /// Begins a log at `start_ns` of the clock. `file` is empty and open with `O_DIRECT`. [`Store::drain`] of
     /// [`Log::store`] must run in a thread.
-    pub fn new(file: File, header: &Header, start_ns: u64) -> io::Result<Log> {
+    pub fn new(file: File, header: &Header, keep_data: bool, start_ns: u64) -> io::Result<Log> {
         let store = Store::new(file.try_clone()?)?;
         // One request of the longest kind fits on top of a chunk that is nearly full.
         let mut pending = Vec::with_capacity(2 * CHUNK_BYTES + super::MOST_BYTES);
         let mut encoder = Encoder::default();
         encoder.header(header, &mut pending);
-        Ok(Log { encoder, file, store, start_ns, pending, written: 0 })
+        Ok(Log { encoder, file, store, keep_data, start_ns, pending, written: 0 })
     }
 
     /// Takes the bytes to the file.
@@ -44,7 +45,8 @@ impl Log {
 
     /// A request has arrived; `data` is what a write carries.
     pub fn issued(&mut self, request: Request, data: &[u8], at_ns: u64) -> Result<(), Errno> {
-        self.enter(&Entry::Issued { at_ns: at_ns - self.start_ns, request, data: Some(data) })?;
+        let data = self.keep_data.then_some(data);
+        self.enter(&Entry::Issued { at_ns: at_ns - self.start_ns, request, data })?;
         self.pass_on()
     }
 

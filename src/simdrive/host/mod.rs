@@ -16,8 +16,10 @@ mod answer;
 mod control;
 mod engine;
 mod file_system;
+mod lane;
 mod log;
 mod pool;
+mod readers;
 mod store;
 
 use std::fs::File;
@@ -36,7 +38,8 @@ use self::engine::Engine;
 use self::file_system::DriveFile;
 use self::log::Log;
 use self::pool::Pool;
-use self::store::Store;
+use self::readers::{READERS, Readers};
+use self::store::{LANES, Store};
 use super::model::{Model, Options};
 use super::writelog::Header;
 use crate::sys::clock::now_ns;
@@ -47,6 +50,8 @@ use crate::sys::{memory, namespace};
 pub const MOST_BYTES: usize = 1 << 20;
 /// Most requests in flight: what the loop device is told, and what buffers are made for.
 pub const MOST_IN_FLIGHT: usize = 64;
+/// Of each thread: all of it is locked.
+const STACK_BYTES: usize = 256 << 10;
 
 /// Everything the serving process needs, made before it is forked.
 pub struct Server {
@@ -60,6 +65,8 @@ pub struct Server {
     pub backing: File,
     /// The write log's empty file, open with `O_DIRECT`, and how it begins.
     pub log: Option<(File, Header)>,
+    /// What is written is recorded too.
+    pub log_data: bool,
     /// `/dev/fuse`.
     pub fuse: OwnedFd,
     /// The line to the program.
@@ -80,23 +87,31 @@ impl Server {
         let Some(Message::Serve) = self.line.next()? else { return Ok(()) };
         let size_bytes = self.options.size_bytes;
         let store = Store::new(self.backing)?;
-        let log = self.log.map(|(file, header)| Log::new(file, &header, now_ns())).transpose()?;
+        let log =
+            self.log.map(|(file, header)| Log::new(file, &header, self.log_data, now_ns())).transpose()?;
         let log_store = log.as_ref().map(Log::store);
         let engine = Arc::new(Engine::new(self.model, self.options, log));
         let pool = Pool::new()?;
+        let readers = Readers::new();
         let drive = DriveFile {
             tag: self.tag,
             size_bytes,
             store: Arc::clone(&store),
             engine: Arc::clone(&engine),
             pool,
+            readers: Arc::clone(&readers),
         };
         let session = Session::from_fd(drive, self.fuse, SessionACL::Owner, Config::default())?;
         self.line.answer(Status::default())?;
 
         let stores = [Some(Arc::clone(&store)), log_store].into_iter().flatten();
-        let drainers =
-            stores.map(|store| start("drain", move || store.drain())).collect::<io::Result<Vec<_>>>()?;
+        let lanes = stores.flat_map(|store| (0..LANES).map(move |lane| (Arc::clone(&store), lane)));
+        let drainers = lanes.map(|(store, lane)| start("drain", move || store.drain(lane)));
+        let drainers = drainers.collect::<io::Result<Vec<_>>>()?;
+        for _ in 0..READERS {
+            let (readers, store, engine) = (Arc::clone(&readers), Arc::clone(&store), Arc::clone(&engine));
+            start("read", move || readers.work(&store, &engine))?;
+        }
         let timed = Arc::clone(&engine);
         start("timer", move || {
             memory::wake_on_time();
@@ -107,6 +122,7 @@ impl Server {
 
         let ended = session.run();
         let log = engine.close();
+        readers.close();
         store.close();
         finish(log, drainers)?;
         ended
@@ -118,7 +134,7 @@ fn start<T: Send + 'static>(
     name: &str,
     body: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
-    thread::Builder::new().name(name.to_owned()).spawn(move || {
+    thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(move || {
         let _guard = PanicEndsProcess;
         body()
     })
@@ -129,8 +145,9 @@ fn keep_out_of_the_way() -> io::Result<()> {
     pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::from(Signal::SIGTERM)), None)?;
     namespace::leave_private_mounts()?;
     std::env::set_current_dir("/")?;
-    // A container may refuse these two; direct I/O and locked buffers hold without them.
+    // A container may refuse these three; direct I/O and locked buffers hold without them.
     memory::become_io_flusher();
+    memory::run_before_others();
     std::fs::write("/proc/self/oom_score_adj", "-1000").unwrap_or_default();
     memory::lock_all()?;
     Ok(())

@@ -50,7 +50,7 @@ fn sata_2009_implies_the_published_create_database() {
     let on = implied("sata-2009", |_| ());
     let apart_ms = ms(&on.create_database[2]) - ms(&on.create_database[3]);
     assert!(
-        ms(&on.create_database[2]) < 1000.0 && apart_ms > 60.0,
+        ms(&on.create_database[2]) < 1000.0 && apart_ms > 150.0,
         "{apart_ms} ms apart, the host's time apart"
     );
 }
@@ -177,7 +177,7 @@ fn rotating(model: &mut Model) -> &mut Rotating {
 #[test]
 fn the_tables_in_the_docs_are_what_the_models_imply() {
     let docs = include_str!("../../../docs/MODELS.md");
-    for table in [implied_table(), moved_table()] {
-        assert!(docs.contains(&table), "docs/MODELS.md should have\n{table}");
-    }
+    let tables = [implied_table(), moved_table()];
+    let missing: String = tables.into_iter().filter(|table| !docs.contains(table.as_str())).collect();
+    assert!(missing.is_empty(), "docs/MODELS.md should have\n{missing}");
 }

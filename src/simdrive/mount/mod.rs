@@ -45,6 +45,9 @@ pub const UNDO: &UndoTable = &[UndoKind::of::<Record>()];
 /// The mark that stands in the write log where the file system is made and aged: what comes before is no part of a run.
 pub const MADE: &str = "made";
 
+/// The mark at the end of a trial: what comes after it belongs to none.
+pub const REST: &str = "rest";
+
 /// How a drive is made.
 pub struct Options<'a> {
     /// Decides the drive's angle and the contents that age its file system.
@@ -54,9 +57,11 @@ pub struct Options<'a> {
     pub directory: PathBuf,
     /// Age the file system before the run.
     pub aged: bool,
-    /// Record everything that reaches the drive, data included, in this new file, on a file system that can do direct
-    /// I/O. It is whole once the drive is closed.
+    /// Record everything that reaches the drive in this new file, on a file system that can do direct I/O. It is whole
+    /// once the drive is closed.
     pub write_log: Option<PathBuf>,
+    /// Record what is written too.
+    pub log_data: bool,
     /// Where what must be undone is written before it is done.
     pub journal: &'a Journal,
 }

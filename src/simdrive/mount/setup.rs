@@ -102,7 +102,12 @@ impl Forked {
         let loop_number = queue::add(&control, start)?;
         let keeper = Keeper::start(loop_number)?;
         let (line, theirs) = Line::pair().attempt("make a socket for", &tag)?;
-        let server = fork_server(plan, &tag, Files { backing, log, fuse, line: theirs }, &keeper)?;
+        let server = fork_server(
+            plan,
+            &tag,
+            Files { backing, log, log_data: options.log_data, fuse, line: theirs },
+            &keeper,
+        )?;
         let server_pid = server.pid();
         let server_started = fork::started_at(server_pid).unwrap_or(0);
         let record = Record { tag, loop_number, server_pid, server_started };
@@ -129,6 +134,7 @@ impl Forked {
 struct Files<'a> {
     backing: File,
     log: Option<File>,
+    log_data: bool,
     fuse: &'a OwnedFd,
     line: Line,
 }
@@ -152,6 +158,7 @@ fn fork_server(
         options: plan.options,
         backing: files.backing,
         log: files.log.map(|file| (file, header)),
+        log_data: files.log_data,
         fuse: files.fuse.try_clone().attempt("open file", "/dev/fuse")?,
         line: files.line,
     };

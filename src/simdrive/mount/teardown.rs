@@ -223,8 +223,9 @@ fn signal_server(record: &Record, signal: Signal) {
     }
 }
 
-/// Unmounts the drive that is mounted at `target` in the host's namespace and takes it apart.
-pub fn umount(target: &Path) -> Result<(), Error> {
+/// Unmounts the drive that is mounted at `target` in the host's namespace and takes it apart. Returns what the journal
+/// knows it by.
+pub fn umount(target: &Path) -> Result<Record, Error> {
     let target = &std::path::absolute(target).attempt("find", target)?;
     let mounts = mounts::seen_here().attempt("read file", "/proc/thread-self/mountinfo")?;
     let device = mounts.iter().rev().find(|mount| mount.target == *target).map(|mount| mount.source.as_str());
@@ -250,7 +251,7 @@ pub fn umount(target: &Path) -> Result<(), Error> {
     }
     see_server_off(record);
     if queue::remove(&queue::control()?, record.loop_number) {
-        return Ok(());
+        return Ok(record.clone());
     }
     Err(Error::StillThere { tag: record.tag.clone(), what: format!("loop{}", record.loop_number) })
 }

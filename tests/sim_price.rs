@@ -1,0 +1,100 @@
+//! Write logs: recorded by a run, priced by `sim price` as they were measured; the ready ones, priced by anybody.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use common::{fsynclab, root_or_skip, scratch, text};
+use fsynclab::results::{Document, Kind, text as form};
+
+fn price(state: &Path, log: &Path, drives: &[&str]) -> (Output, Document) {
+    let output = fsynclab(state)
+        .args(["sim", "price", "--json", "-"])
+        .arg(log)
+        .args(drives)
+        .output()
+        .expect("the program");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let document = form::read(&output.stdout).expect("a document");
+    (output, document)
+}
+
+fn median_ns(document: &Document, name: &str) -> u64 {
+    let arm = document.arms.iter().find(|arm| arm.name == name);
+    let arm = arm.unwrap_or_else(|| panic!("{name} is none of {:?}", names(document)));
+    arm.summary.as_ref().unwrap_or_else(|| panic!("{name}: {:?}", arm.failed)).median_ns
+}
+
+fn names(document: &Document) -> Vec<&str> {
+    document.arms.iter().map(|arm| arm.name.as_str()).collect()
+}
+
+fn ready_logs() -> Vec<PathBuf> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/writelogs");
+    let entries = std::fs::read_dir(directory).expect("fixtures/writelogs").flatten();
+    let mut logs: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    logs.retain(|path| path.extension().is_some_and(|extension| extension == "log"));
+    logs.sort();
+    logs
+}
+
+#[test]
+fn a_copy_costs_by_the_log_what_it_took_on_the_drive() {
+    if !root_or_skip("a_copy_costs_by_the_log_what_it_took_on_the_drive") {
+        return;
+    }
+    let work = scratch("price");
+    let (state, log, results) =
+        (work.path().join("state"), work.path().join("log"), work.path().join("r.json"));
+    let policies = ["immediate", "deferred", "syncfs"];
+    let output = fsynclab(&state)
+        .args(["copy", "pg15", "--sim", "sata-2009", "--rounds", "1", "--policy", &policies.join(",")])
+        .args(["--time-limit", "5min", "--write-log"])
+        .arg(&log)
+        .arg("--json")
+        .arg(&results)
+        .output()
+        .expect("the program");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let measured = form::read(&std::fs::read(&results).expect("results")).expect("a document");
+    let (_, priced) = price(&state, &log, &["sata-2009"]);
+    assert_eq!((priced.kind, priced.simulated), (Kind::Price, true));
+    for policy in policies {
+        let measured_ns = median_ns(&measured, policy);
+        let priced_ns = median_ns(&priced, &format!("sata-2009 / {policy}"));
+        let off = priced_ns as f64 / measured_ns as f64 - 1.0;
+        assert!(off.abs() <= 0.15, "{policy}: {measured_ns} ns measured, {priced_ns} ns priced");
+    }
+}
+
+#[test]
+fn the_ready_logs_answer_at_once_and_without_root() {
+    let logs = ready_logs();
+    let names_of: Vec<_> = logs.iter().filter_map(|log| log.file_stem()).collect();
+    assert_eq!(names_of, ["pg15-btrfs", "pg15-ext4", "pg15-xfs"]);
+    let work = scratch("ready-logs");
+    for log in logs {
+        let (output, document) = price(&work.path().join("state"), &log, &[]);
+        let log = log.display();
+        assert!(document.notes.is_empty(), "{log}: {:?}", document.notes);
+        for policy in ["immediate", "deferred", "syncfs"] {
+            let cached_ns = median_ns(&document, &format!("nvme-plp / {policy}"));
+            let uncached_ns = median_ns(&document, &format!("sata-2009,write-cache=off / {policy}"));
+            assert!(cached_ns < uncached_ns, "{log}: {policy}: {}", text(&output));
+        }
+        let slow = |policy| median_ns(&document, &format!("sata-2009,write-cache=off / {policy}"));
+        assert!(slow("immediate") > 3 * slow("syncfs"), "{log}");
+    }
+}
+
+#[test]
+fn what_is_no_write_log_is_told() {
+    let work = scratch("no-log");
+    let file = work.path().join("text");
+    std::fs::write(&file, "a text that is long enough to be looked at").expect("a file");
+    let output =
+        fsynclab(&work.path().join("state")).args(["sim", "price"]).arg(&file).output().expect("the program");
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("this is not a write log"), "{}", text(&output));
+}
