@@ -2,6 +2,8 @@
 //! drive is found. `tests/campaign` runs it at full length and prints what each file system gives beyond the promise; here
 //! it is a tenth of that on a small tree. Needs root.
 
+#![expect(clippy::print_stdout, reason = "the table is its reader's")]
+
 mod sim;
 
 use std::path::PathBuf;

@@ -1,6 +1,8 @@
 //! Power cuts of copies on simulated drives: what is promised is kept, what is broken is found, and the checker that is
 //! blind says so. Needs root.
 
+#![expect(clippy::print_stdout, reason = "the output of a test is its reader's")]
+
 mod sim;
 
 use std::path::{Path, PathBuf};
@@ -65,7 +67,7 @@ fn run(spec: &str, policies: &[&str], plan: Plan, directory: &Path) -> Outcome {
     for (name, tally) in &tallies {
         println!("  {name}: {:?}; in fact {:?}", tally.verdicts, tally.in_fact);
         for ((promised, verdict), example) in &tally.examples {
-            println!("    {promised} {verdict}: {:?}", example);
+            println!("    {promised} {verdict}: {example:?}");
         }
     }
     Outcome { tallies, proofs, ended }
