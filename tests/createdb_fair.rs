@@ -29,7 +29,6 @@ fn verdict(bench: &Bench, arguments: &[&str]) -> String {
     assert!(output.status.success(), "{}", common::text(&output));
     let found = text::read(&std::fs::read(&json).expect("results")).expect("a document");
     std::fs::remove_file(json).expect("results");
-    println!("{}", common::text(&output));
     let comparison = found.comparisons.first().expect("two arms");
     serde_json::to_value(comparison.verdict).expect("text").as_str().expect("text").to_owned()
 }

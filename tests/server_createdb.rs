@@ -131,7 +131,9 @@ fn calls_of_one(
     strategy: Strategy,
 ) -> std::collections::BTreeMap<String, u64> {
     let name = stage.names.name(0);
-    strategy.session_setting(&stage.features).map(|sql| stage.session.run(sql).expect(sql));
+    if let Some(sql) = strategy.session_setting(&stage.features) {
+        stage.session.run(sql).expect(sql);
+    }
     let backend = stage.session.value("SELECT pg_backend_pid()").expect("pid").parse().expect("a number");
     let sql = strategy.create(&stage.features, &name, "template0");
     let deed = || stage.session.run(&sql);

@@ -33,6 +33,11 @@ use crate::sys::watch::{Event, Phase, Stop, Watch};
 /// What a directory is given to.
 const COMMAND: &str = "fsynclab copy --into";
 
+/// After this long no trial begins, unless the user says otherwise: the first answer comes within a minute …
+const LIMIT: Duration = Duration::from_mins(1);
+/// … but nobody else waits for a simulated drive, and the slow ones are what it is for.
+const LIMIT_ON_DRIVES: Duration = Duration::from_mins(5);
+
 /// How long a template copy takes under each policy at each place
 ///
 /// With no arguments: the built-in PostgreSQL 15 template, immediate against deferred and the floor never, in the current
@@ -139,13 +144,15 @@ fn request(args: &Args, places: &[Asked]) -> Result<CopyRequest, Problem> {
     let template = Template::resolve(&args.template, args.template_scale)
         .map_err(|error| Problem::failed(error.to_string()).hint(error.hint()))?;
     outside(&template, places)?;
+    let simulated = places.iter().any(|place| matches!(place, Asked::Drive(_)));
+    let limit = if simulated { LIMIT_ON_DRIVES } else { LIMIT };
     Ok(CopyRequest {
         template,
         policies,
         commands,
         source_caches,
         bystander: args.bystander,
-        plan: args.rounds.plan(),
+        plan: args.rounds.clone().or(7, 1, limit).plan(),
         aa: args.rounds.aa,
         verify: args.verify,
         beside_server: args.beside_server,

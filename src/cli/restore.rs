@@ -44,7 +44,7 @@ pub struct Args {
     #[arg(long, value_name = "PATH")]
     dump: Option<PathBuf>,
     /// Dump the database once for all trials, in place of once for each
-    #[arg(long, requires = "from")]
+    #[arg(long, conflicts_with = "dump")]
     dump_once: bool,
     /// Sessions of pg_restore at once
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]

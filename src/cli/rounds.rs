@@ -21,7 +21,7 @@ pub struct Rounds {
     /// Order within a round: shuffled, abba or in-turn [default: shuffled; restore: in-turn]
     #[arg(long, value_name = "ORDER", value_parser = grammar::order)]
     order: Option<Order>,
-    /// No trial begins after this [default: 60s; createdb: 30min]
+    /// No trial begins after this [default: 60s; on simulated drives 5min; createdb: 30min]
     #[arg(long, value_name = "DURATION", value_parser = grammar::duration)]
     time_limit: Option<Duration>,
     /// Run a second copy of the baseline: what is called a difference where there is none

@@ -307,3 +307,114 @@ pub fn recommendation(document: &Document) -> String {
         )
         + &format!("  {before}CREATE DATABASE \"…\" TEMPLATE \"{template}\"{strategy};\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{Kind, Labels, Phases};
+    use crate::stats;
+
+    fn arm(server: &str, strategy: &str, elapsed_ms: u64) -> Arm {
+        let sample = |round: u32| {
+            let elapsed_ns = elapsed_ms * 1_000_000;
+            let copied = strategy == "file_copy";
+            let parts =
+                [("checkpoint_before_ns", 291), ("copy_ns", elapsed_ms - 577), ("checkpoint_after_ns", 286)];
+            let phases = parts.map(|(name, ms)| (name.to_owned(), ms * 1_000_000));
+            Sample {
+                round,
+                elapsed_ns,
+                phases: if copied { Phases::from(phases) } else { Phases::new() },
+                calls: [("fsync".to_owned(), 301), ("openat".to_owned(), 9)].into(),
+                databases: Some(Databases {
+                    create_ns: vec![elapsed_ns; 5],
+                    drop_ns: vec![100_000_000; 5],
+                    drop_elapsed_ns: 100_000_000,
+                    create_and_checkpoint_ns: Some(elapsed_ns + 281_700_000),
+                    wal_bytes: if copied { 776 } else { 4_508_877 },
+                    replay_ns: copied.then_some(300_000_000),
+                }),
+                ..Sample::default()
+            }
+        };
+        let samples: Vec<Sample> = (1..=7).map(sample).collect();
+        let elapsed: Vec<u64> = samples.iter().map(|sample| sample.elapsed_ns).collect();
+        Arm {
+            name: format!("{strategy} / {server}"),
+            labels: Labels::new().with(STRATEGY, strategy).with("server", server),
+            summary: stats::summary(&elapsed),
+            samples,
+            ..Arm::default()
+        }
+    }
+
+    fn document() -> Document {
+        let server = |name: &str| Server {
+            name: name.to_owned(),
+            version: "19devel".to_owned(),
+            scratch: true,
+            built: "assertions off, 8 kB blocks, checksums on".to_owned(),
+            ..Server::default()
+        };
+        Document {
+            complete: true,
+            seed: 42,
+            servers: vec![server("master"), server("patch")],
+            arms: vec![
+                arm("master", "file_copy", 2611),
+                arm("patch", "file_copy", 845),
+                arm("master", "wal_log", 600),
+            ],
+            comparisons: vec![Comparison {
+                baseline: "file_copy / master".to_owned(),
+                arm: "file_copy / patch".to_owned(),
+                ratio: Some(3.09),
+                ratio_ci95: Some([2.98, 3.21]),
+                ratio_seen: None,
+                rounds: 7,
+                wins: 7,
+                verdict: Verdict::Faster,
+            }],
+            ..Document::new(Kind::Createdb)
+        }
+    }
+
+    #[test]
+    fn the_table_and_the_finding_stand_within_79_columns() {
+        let text = anstream::adapter::strip_str(&results(&document())).to_string();
+        let expected = "\
+CREATE DATABASE, ms (5 in a row x 7 rounds)
+server  strategy   median    min    max  ckpt1   copy  ckpt2  +CHECKPT     WAL
+master  file_copy    2611   2611   2611  291.0   2034  286.0      2893   776 B
+patch   file_copy   845.0  845.0  845.0  291.0  268.0  286.0      1127   776 B
+master  wal_log     600.0  600.0  600.0      -      -      -     881.7  4.3 MB
+
+file_copy: patch is 3.1 times as fast as master (3.0 to 3.2), 7 of 7 rounds.
+Calls of the backend in one untimed CREATE: file_copy / master: fsync 301;
+file_copy / patch: fsync 301; wal_log / master: fsync 301.
+Replay of one CREATE on a standby: file_copy / master 300 ms, file_copy / patch
+300 ms.
+DROP DATABASE: file_copy / master 100 ms, file_copy / patch 100 ms, wal_log /
+master 100 ms.
+7 rounds, seed 42, kernel .
+";
+        assert_eq!(text, expected);
+        assert!(header(&document()).starts_with(
+            "master 19devel, patch 19devel; assertions off, 8 kB blocks, checksums on in\nboth.\n"
+        ));
+    }
+
+    #[test]
+    fn what_is_recommended_is_the_fastest_with_the_line_to_write() {
+        let mut document = document();
+        document.arms[1].labels = document.arms[1].labels.clone().with("jobs", "4");
+        let text = recommendation(&document);
+        assert!(text.contains("file_copy / master 0.4"), "{text}");
+        assert!(text.contains("wal_log / master 1.4"), "{text}");
+        assert!(text.contains("(1.4 clones per second): 1 session at once"), "{text}");
+        assert!(
+            text.ends_with("  CREATE DATABASE \"…\" TEMPLATE \"template\" STRATEGY wal_log;\n"),
+            "{text}"
+        );
+    }
+}

@@ -1,4 +1,5 @@
-//! Memory that is there before it is needed, and the settings that keep a process out of the kernel's way when memory is short.
+//! Memory that is there before it is needed, and the settings with which a process that serves a device waits neither for
+//! memory nor for others.
 #![expect(unsafe_code, reason = "mmap, mlock and prctl have no safe wrapper among the features in use")]
 
 use std::ops::{Deref, DerefMut};
@@ -82,6 +83,13 @@ pub fn become_io_flusher() -> bool {
 pub fn wake_on_time() {
     // SAFETY: takes numbers only; with these it cannot fail.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
+}
+
+/// Lets this process and the threads it starts run before others where both could (nice -20), as a device would. Whether
+/// that was permitted: not without CAP_SYS_NICE.
+pub fn run_before_others() -> bool {
+    // SAFETY: takes numbers only.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) == 0 }
 }
 
 #[cfg(test)]

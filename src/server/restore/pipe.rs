@@ -213,3 +213,70 @@ fn judged(pumped: Pumped, writer: Option<Ended>, reader: Option<Ended>) -> Resul
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::watch::Quiet;
+
+    fn sh(script: &str) -> Tool {
+        Tool::new("/bin/sh").args(["-c", script])
+    }
+
+    fn through(writer: &str, reader: &str) -> Result<Piped, Trouble> {
+        run(Text::Program(sh(writer)), Some(sh(reader)), 0, &Quiet)
+    }
+
+    fn told(writer: &str, reader: &str) -> String {
+        match through(writer, reader).expect_err("trouble") {
+            Trouble::Stopped(stop) => stop.to_string(),
+            Trouble::Danger(danger) => danger.to_string(),
+            Trouble::Sys(error) => error.to_string(),
+            Trouble::Pipe(error) => error.to_string(),
+        }
+    }
+
+    const ROWS: &str = "echo 'COPY t FROM stdin;'; seq 200000; printf '\\\\.\\n'";
+
+    #[test]
+    fn every_byte_comes_through_and_both_programs_are_accounted_for() {
+        let piped = through(ROWS, "[ $(wc -c) = 1288918 ]").expect("through");
+        assert_eq!(piped.contents.tables, [("t".to_owned(), 200_000)]);
+        assert_eq!(piped.contents.bytes, 1_288_918);
+        assert!(piped.usage.user_ns + piped.usage.sys_ns > 0);
+    }
+
+    #[test]
+    fn the_first_error_is_the_one_told() {
+        let said = told(
+            "echo 'COPY t FROM stdin;'; echo 1; echo no such table >&2; exit 1",
+            "cat; echo cut >&2; exit 3",
+        );
+        assert_eq!(said, "\"/bin/sh\" exited with exit code 1: no such table");
+        let said = told(ROWS, "head -c 99 >/dev/null; echo no room >&2; exit 3");
+        assert_eq!(said, "\"/bin/sh\" exited with exit code 3: no room");
+        let said = told("echo 'SELECT 1;'", "cat >/dev/null; echo refused >&2; exit 2");
+        assert_eq!(said, "\"/bin/sh\" exited with exit code 2: refused");
+        assert_eq!(told("kill -9 $$", "cat"), "\"/bin/sh\" was terminated by signal 9");
+    }
+
+    #[test]
+    fn a_reader_that_is_gone_does_not_wait_for_a_writer_that_says_nothing() {
+        let began = crate::sys::clock::now_ns();
+        assert!(told("echo 'SELECT 1;'; sleep 60", "exit 3").ends_with("exit code 3: "), "the reader's");
+        assert!(crate::sys::clock::now_ns() - began < 30_000_000_000);
+    }
+
+    #[test]
+    fn nothing_dangerous_is_passed_on_nor_run_at_the_end_of_what_was() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (got, ended) = (directory.path().join("got"), directory.path().join("ended"));
+        let reader = format!("cat >{}; echo >{}", got.display(), ended.display());
+        let said = told("echo 'SELECT 1;'; sleep 0.2; echo 'DROP DATABASE shop;'; sleep 60", &reader);
+        assert_eq!(said, "line 2: DROP DATABASE reaches beyond the database that is loaded");
+        assert_eq!(std::fs::read_to_string(got).expect("what came through"), "SELECT 1;\n");
+        assert!(!ended.exists(), "the reader saw the end of its input");
+        let said = told("echo 'COPY t FROM stdin;'", "cat >/dev/null");
+        assert!(said.ends_with("it was cut off") || said.is_empty(), "{said}");
+    }
+}

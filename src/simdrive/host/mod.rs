@@ -145,8 +145,9 @@ fn keep_out_of_the_way() -> io::Result<()> {
     pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::from(Signal::SIGTERM)), None)?;
     namespace::leave_private_mounts()?;
     std::env::set_current_dir("/")?;
-    // A container may refuse these two; direct I/O and locked buffers hold without them.
+    // A container may refuse these three; direct I/O and locked buffers hold without them.
     memory::become_io_flusher();
+    memory::run_before_others();
     std::fs::write("/proc/self/oom_score_adj", "-1000").unwrap_or_default();
     memory::lock_all()?;
     Ok(())

@@ -68,7 +68,7 @@ pub struct Completion {
 pub enum Flush {
     /// Completes when everything before it is on the medium.
     Honest,
-    /// Completes at once; the cache stays as it is.
+    /// Completes at once, as if it had not been sent; the cache stays as it is.
     Ignored,
 }
 
