@@ -155,8 +155,14 @@ fn main() -> Outcome<()> {
         std::env::var_os("FSYNCLAB_TEST_DIR").map_or_else(|| "/var/tmp/fsynclab-test".into(), PathBuf::from);
     let rounds = std::env::var("FSYNCLAB_BENCH_ROUNDS").map_or(Ok(3), |text| text.parse())?;
     let journal = Journal::create(&below.join("state"))?;
-    let options =
-        Options { seed: 1, directory: below.clone(), aged: false, write_log: None, log_data: true, journal: &journal };
+    let options = Options {
+        seed: 1,
+        directory: below.clone(),
+        aged: false,
+        write_log: None,
+        log_data: true,
+        journal: &journal,
+    };
     let drive = SimulatedDrive::create(&"zero".parse()?, options)?;
     let plain = Plain::make(&below)?;
     let (on_drive, on_plain) = (prepare(drive.mount_point())?, prepare(&plain.directory)?);

@@ -138,7 +138,8 @@ impl Entered<'_> {
         let CopyRequest { plan, policies, aa, write_caches, .. } = &self.run.request;
         let arms = (policies.len() * write_caches.len().max(1)) as u64 + u64::from(*aa);
         let intent = |(place, directory): (&Place, &RunDirectory)| Intent {
-            directory: PathBuf::from(place.asked().to_string()).join(directory.path().file_name().unwrap_or_default()),
+            directory: PathBuf::from(place.asked().to_string())
+                .join(directory.path().file_name().unwrap_or_default()),
             copies: arms * u64::from(plan.all_rounds()),
             bytes: self.run.request.template.shape.bytes(),
             gentle: place.is_gentle(),

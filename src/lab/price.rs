@@ -69,11 +69,8 @@ fn arms(drive: &str, priced: &Priced, elapsed_ns: impl Fn(&Span) -> u64) -> Vec<
 }
 
 fn sample(round: u32, span: &Span, elapsed_ns: u64) -> Sample {
-    let device = DeviceCounters {
-        writes: span.writes,
-        bytes_written: span.bytes_written,
-        flushes: span.flushes,
-    };
+    let device =
+        DeviceCounters { writes: span.writes, bytes_written: span.bytes_written, flushes: span.flushes };
     Sample { round, position: 1, elapsed_ns, device: Some(device), ..Sample::default() }
 }
 

@@ -58,8 +58,7 @@ fn values(document: &Document, label: &str) -> Vec<String> {
 }
 
 fn cell(document: &Document, drive: &str, work: &str) -> String {
-    let is_it =
-        |arm: &&Arm| arm.labels.get("drive") == Some(drive) && arm.labels.get("work") == Some(work);
+    let is_it = |arm: &&Arm| arm.labels.get("drive") == Some(drive) && arm.labels.get("work") == Some(work);
     let summary = document.arms.iter().find(is_it).and_then(|arm| arm.summary.as_ref());
     summary.map_or_else(|| "-".to_owned(), |summary| units::duration(summary.median_ns))
 }

@@ -113,7 +113,8 @@ pub fn umount(args: &Umount) -> anyhow::Result<()> {
     let journals = journal::leftovers(&journal::state_directory()?)?.journals;
     for journal in journals {
         let is_it = |entry: &&journal::Entry| {
-            entry.kind == Record::KIND && serde_json::from_value(entry.data.clone()).ok().as_ref() == Some(&record)
+            entry.kind == Record::KIND
+                && serde_json::from_value(entry.data.clone()).ok().as_ref() == Some(&record)
         };
         let entries = journal.entries();
         if let Some(entry) = entries.iter().find(is_it) {

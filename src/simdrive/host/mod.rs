@@ -87,7 +87,8 @@ impl Server {
         let Some(Message::Serve) = self.line.next()? else { return Ok(()) };
         let size_bytes = self.options.size_bytes;
         let store = Store::new(self.backing)?;
-        let log = self.log.map(|(file, header)| Log::new(file, &header, self.log_data, now_ns())).transpose()?;
+        let log =
+            self.log.map(|(file, header)| Log::new(file, &header, self.log_data, now_ns())).transpose()?;
         let log_store = log.as_ref().map(Log::store);
         let engine = Arc::new(Engine::new(self.model, self.options, log));
         let pool = Pool::new()?;

@@ -102,7 +102,12 @@ impl Forked {
         let loop_number = queue::add(&control, start)?;
         let keeper = Keeper::start(loop_number)?;
         let (line, theirs) = Line::pair().attempt("make a socket for", &tag)?;
-        let server = fork_server(plan, &tag, Files { backing, log, log_data: options.log_data, fuse, line: theirs }, &keeper)?;
+        let server = fork_server(
+            plan,
+            &tag,
+            Files { backing, log, log_data: options.log_data, fuse, line: theirs },
+            &keeper,
+        )?;
         let server_pid = server.pid();
         let server_started = fork::started_at(server_pid).unwrap_or(0);
         let record = Record { tag, loop_number, server_pid, server_started };
