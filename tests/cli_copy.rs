@@ -143,7 +143,7 @@ fn of_a_sparse_source_both_sizes_are_told_and_what_became_of_the_holes() {
     let file = fs::File::create(bed.template().join("16384")).expect("a file");
     file.set_len(64 << 20).expect("a hole");
     let (output, document) = bed.copy(&[]);
-    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stdout = in_one_line(&output);
     assert!(
         stdout.contains("0 bytes allocated") && stdout.contains("allocated: immediate n/a MB/s"),
         "{stdout}"

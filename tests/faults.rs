@@ -278,3 +278,24 @@ fn copy_file_range_across_file_systems_falls_back_and_says_so_but_a_server_fails
     assert!(failed.text.ends_with("Invalid cross-device link"), "{}", failed.text);
     bed.nothing_is_left("a fallback");
 }
+
+#[test]
+fn time_inside_a_hint_that_blocks_is_told_apart() {
+    if !root_or_skip("time_inside_a_hint_that_blocks_is_told_apart") {
+        return;
+    }
+    let image = Image::new(FileSystem::Ext4, "128M", "");
+    let bed = Bed::new(&image);
+    let command = || bed.command("deferred,pg-9.0");
+    let run = Repeatable { command: &command, work: bed.work.path() };
+    let (output, lines) = run.with("sync_file_range", "delay_enter=20ms");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let document = bed.document();
+    let sample = &document.arms[0].samples[0];
+    // 46 files with data, the large one hinted five times.
+    assert_eq!((sample.calls["sync_file_range"], lines.len()), (50, 51), "{lines:?}");
+    let (in_hints_ns, of_calls_ns) = (sample.phases["hint_ns"], sample.calls_ns["sync_file_range"]);
+    assert!(in_hints_ns >= 50 * 20_000_000, "{sample:?}");
+    assert!(of_calls_ns <= in_hints_ns && in_hints_ns < sample.elapsed_ns, "{sample:?}");
+    assert!(sample.phases["copy_ns"] + sample.phases["sync_files_ns"] <= sample.elapsed_ns - in_hints_ns);
+}

@@ -58,6 +58,18 @@ impl Probed {
     }
 }
 
+/// A directory on a file system of its own, for beside other tests' clusters a nearly full one is refused; without root,
+/// on the disk.
+fn ground(name: &str) -> (Option<Image>, tempfile::TempDir) {
+    if !nix::unistd::geteuid().is_root() {
+        return (None, scratch(name));
+    }
+    let image = Image::new(FileSystem::Ext4, "600M", "");
+    std::os::unix::fs::chown(image.path(), Some(65534), Some(65534)).expect("chown");
+    let directory = tempfile::tempdir_in(image.path()).expect("a directory in the image");
+    (Some(image), directory)
+}
+
 #[test]
 fn flushes_are_counted_for_each_operation() {
     if !root_or_skip("flushes_are_counted_for_each_operation") {
@@ -175,7 +187,7 @@ impl Drop for Overlay {
 
 #[test]
 fn files_of_any_name_stay_as_they_are_and_nothing_is_left() {
-    let place = scratch("files");
+    let (_image, place) = ground("files");
     for name in ["test", "writer-0", "growing", "name-1", "pg_test_fsync.out", ".fsynclab-marker"] {
         fs::write(place.path().join(name), name).expect("a file");
     }
@@ -206,7 +218,8 @@ fn listing(directory: &Path) -> Vec<(String, Vec<u8>, std::time::SystemTime)> {
 
 #[test]
 fn an_interrupted_probe_keeps_what_it_has_and_leaves_nothing() {
-    let (place, state, results) = (scratch("interrupted"), scratch("state"), scratch("results"));
+    let (_image, place) = ground("interrupted");
+    let (state, results) = (scratch("state"), scratch("results"));
     let file = results.path().join("results.json");
     let mut command = fsynclab(state.path());
     command
@@ -251,7 +264,8 @@ fn a_data_directory_is_refused_with_the_directory_beside_it() {
 
 #[test]
 fn the_report_keeps_to_79_columns_and_ends_in_words() {
-    let (place, state) = (scratch("report"), scratch("state"));
+    let (_image, place) = ground("report");
+    let state = scratch("state");
     let mut command = fsynclab(state.path());
     command.arg("probe").arg(place.path()).args(["--time", "2s", "--color", "never"]);
     let output = command.output().expect("the program runs");
@@ -271,7 +285,8 @@ fn anybody_may_probe_where_they_may_write() {
     if !root_or_skip("anybody_may_probe_where_they_may_write") {
         return;
     }
-    let (place, state) = (scratch("nobody"), scratch("state"));
+    let (_image, place) = ground("nobody");
+    let state = scratch("state");
     for directory in [place.path(), state.path()] {
         std::os::unix::fs::chown(directory, Some(65534), Some(65534)).expect("chown");
     }
@@ -281,4 +296,19 @@ fn anybody_may_probe_where_they_may_write() {
     let document =
         document_text::read(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output)));
     assert!(document.verdict.is_some() && document.complete, "{}", text(&output));
+}
+
+#[test]
+fn the_layout_of_pg_test_fsync_has_stdout_for_itself() {
+    let (_image, place) = ground("layout");
+    let state = scratch("state");
+    let mut command = fsynclab(state.path());
+    command.arg("probe").arg(place.path()).args(["--pg", "-s", "1", "--only", "one8"]);
+    let output = command.output().expect("the program runs");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(stdout.starts_with("1 second per test\nO_DIRECT supported"), "{}", text(&output));
+    assert!(!stdout.contains("wal_sync_method here"), "{}", text(&output));
+    assert!(stderr.contains("wal_sync_method here"), "{}", text(&output));
+    let reading = fsynclab::probe::published::read(&output.stdout);
+    assert_eq!((reading.sets.len(), reading.unread.len()), (1, 0), "{}", text(&output));
 }

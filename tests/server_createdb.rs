@@ -131,7 +131,9 @@ fn calls_of_one(
     strategy: Strategy,
 ) -> std::collections::BTreeMap<String, u64> {
     let name = stage.names.name(0);
-    strategy.session_setting(&stage.features).map(|sql| stage.session.run(sql).expect(sql));
+    if let Some(sql) = strategy.session_setting(&stage.features) {
+        stage.session.run(sql).expect(sql);
+    }
     let backend = stage.session.value("SELECT pg_backend_pid()").expect("pid").parse().expect("a number");
     let sql = strategy.create(&stage.features, &name, "template0");
     let deed = || stage.session.run(&sql);
@@ -284,4 +286,29 @@ fn a_made_template_has_its_tables_and_two_like_servers_show_no_difference_in_the
     );
     assert_eq!(facts[0].in_words(), "assertions off, 8 kB blocks, checksums on");
     bench.close(clusters);
+}
+
+#[test]
+fn clone_shares_blocks_on_xfs() {
+    if !common::root_or_skip("clone_shares_blocks_on_xfs") {
+        return;
+    }
+    let image = common::Image::new(common::FileSystem::Xfs, "600M", "");
+    let bench = Bench::new("xfs");
+    let binaries = bench.binaries(&postgres::directory(18).to_string_lossy());
+    let cluster = Cluster::make(&image.path(), &binaries, &[], &bench.journal, &Quiet).expect("cluster");
+    let mut stage = Stage::new(&cluster);
+    for (strategy, shared) in [(Strategy::FileCopyClone, true), (Strategy::FileCopy, false)] {
+        stage.trial(strategy, "template0", ONE).expect("trial");
+        let name = stage.names.name(9);
+        stage.session.run(&strategy.create(&stage.features, &name, "template0")).expect("created");
+        let sql = format!("SELECT oid FROM pg_database WHERE datname = '{name}'");
+        let oid = stage.session.value(&sql).expect("oid");
+        let file = cluster.data_directory().join("base").join(oid).join("1255");
+        let extents = common::run("filefrag", &["-v".as_ref(), file.as_os_str()]);
+        assert_eq!(extents.contains("shared"), shared, "{strategy}: {extents}");
+        assert!(drop_ours(&mut stage.session, &name).expect("dropped"));
+    }
+    drop(stage);
+    bench.close([cluster]);
 }

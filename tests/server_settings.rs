@@ -64,12 +64,15 @@ fn a_server_that_is_not_ours_is_set_back_to_what_its_file_said() {
         (value("checkpoint_completion_target"), value("wal_sync_method")),
         ("0.7".into(), "fsync".into())
     );
+    // What undoes a dead run's setting waits until its sessions are gone.
+    drop(session);
     for (n, change) in changed.iter().rev() {
         assert_eq!(bench.journal.undo(*n, change).expect("undone"), Undone::Now);
     }
     for (_, change) in &changed {
         assert_eq!(fsynclab::sys::undo::Undo::undo(change).expect("twice"), Undone::Before);
     }
+    let mut session = cluster.session("postgres").expect("session");
     let told = session
         .rows("SELECT name, setting FROM pg_file_settings WHERE sourcefile LIKE '%auto.conf'")
         .expect("file");

@@ -58,10 +58,10 @@ pub fn pairs(count: usize, against_itself: bool) -> Pairs {
     let kernel = Tallied::new(Real);
     let policy: Policy = "pg-15".parse().expect("a policy");
     let mut engine = Engine::new(&kernel, &policy, Means::default()).expect("an engine");
-    let mut bare = Bare::new();
+    let (mut bare, mut other) = (Bare::new(), Bare::new());
     let mut by_engine = || {
         if against_itself {
-            Bare::new().copy(&source, &copy).expect("a copy");
+            other.copy(&source, &copy).expect("a copy");
         } else {
             engine.replay(&source, &copy, &Quiet, &()).expect("a copy");
         }

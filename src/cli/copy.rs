@@ -13,7 +13,9 @@ use super::problem::{self, Problem, Status};
 use super::rounds::Rounds;
 use super::screen::Screen;
 use super::{clean, complain, drive, grammar, output, redact};
+use crate::lab::bystander::Rate;
 use crate::lab::copy_run::{CopyRequest, CopyRun, CopyRunError, Intent};
+use crate::lab::source_cache::SourceCache;
 use crate::place::{Asked, Making, Surveyed};
 use crate::replay::policy;
 use crate::replay::template::{Template, list_templates};
@@ -30,6 +32,11 @@ use crate::sys::watch::{Event, Phase, Stop, Watch};
 
 /// What a directory is given to.
 const COMMAND: &str = "fsynclab copy --into";
+
+/// After this long no trial begins, unless the user says otherwise: the first answer comes within a minute …
+const LIMIT: Duration = Duration::from_mins(1);
+/// … but nobody else waits for a simulated drive, and the slow ones are what it is for.
+const LIMIT_ON_DRIVES: Duration = Duration::from_mins(5);
 
 /// How long a template copy takes under each policy at each place
 ///
@@ -48,6 +55,11 @@ pub struct Args {
         default_value = "immediate,deferred,never"
     )]
     policies: Vec<String>,
+    /// A copier of your own as an arm: words as a shell splits them, nothing expanded, {src} and {dst} replaced, {dst} not
+    /// there yet; once by itself and once with a syncfs after it (NAME+syncfs), ended if it takes longer than the time
+    /// limit; may be repeated
+    #[arg(long = "command", value_name = "NAME=ARGV")]
+    commands: Vec<String>,
     #[command(flatten)]
     places: Places,
     #[command(flatten)]
@@ -58,13 +70,23 @@ pub struct Args {
     /// How a copy is compared with its source, after the clock: full (every byte), sizes or off
     #[arg(long, value_name = "HOW", default_value_t = Verify::Full)]
     verify: Verify,
+    /// Beside each trial, and in a control without any, append 8 kB and call fdatasync at this rate, as in 50/s: what the
+    /// neighbours feel
+    #[arg(long, value_name = "RATE")]
+    bystander: Option<Rate>,
+    /// Whether the source's pages are in memory before each trial: warm, cold, or both as arms; on a copy of the run's own
+    #[arg(long = "source-cache", value_name = "warm|cold", value_delimiter = ',')]
+    source_caches: Vec<SourceCache>,
+    /// Take the files of a shape so many times
+    #[arg(long, value_name = "FACTOR", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    template_scale: u32,
     /// Compare states of the drives' write cache: on, off; it is brought back at the end
     #[arg(long = "write-cache", value_name = "STATE", value_delimiter = ',', value_parser = drive::state)]
     write_caches: Vec<Cache>,
     /// Switch the write cache though others rely on the disk, or though it was found off
     #[arg(long, requires = "write_caches")]
     force: bool,
-    /// Let policies run that sync a whole file system beside a running cluster
+    /// Let arms run that sync a whole file system beside a running cluster
     #[arg(long)]
     beside_server: bool,
     #[command(flatten)]
@@ -117,13 +139,20 @@ pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<Exi
 fn request(args: &Args, places: &[Asked]) -> Result<CopyRequest, Problem> {
     // What is wrong on the command line is told before a large tree is read.
     let policies = grammar::policies(&args.policies)?;
-    let template = Template::resolve(&args.template, 1)
+    let commands = grammar::commands(&args.commands, &policies)?;
+    let source_caches = grammar::source_caches(&args.source_caches)?;
+    let template = Template::resolve(&args.template, args.template_scale)
         .map_err(|error| Problem::failed(error.to_string()).hint(error.hint()))?;
     outside(&template, places)?;
+    let simulated = places.iter().any(|place| matches!(place, Asked::Drive(_)));
+    let limit = if simulated { LIMIT_ON_DRIVES } else { LIMIT };
     Ok(CopyRequest {
         template,
         policies,
-        plan: args.rounds.plan(),
+        commands,
+        source_caches,
+        bystander: args.bystander,
+        plan: args.rounds.clone().or(7, 1, limit).plan(),
         aa: args.rounds.aa,
         verify: args.verify,
         beside_server: args.beside_server,

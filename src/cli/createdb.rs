@@ -24,6 +24,9 @@ use crate::sys::journal::{self, Journal};
 use crate::sys::signals::Signals;
 use crate::sys::watch::{Event, Phase, Stop, Watch};
 
+/// A cluster takes seconds to make and a copy seconds on a slow drive.
+const TIME_LIMIT: Duration = Duration::from_mins(30);
+
 /// How long CREATE and DROP DATABASE take on a real server, by strategy
 ///
 /// On scratch clusters (--scratch), made for the run and removed after it, or on a server that is there (--live).
@@ -171,8 +174,8 @@ fn request(args: &Args, screen: &Screen) -> anyhow::Result<CreatedbRequest> {
     let varied = args.clusters.varied.iter().map(|text| parse_vary(text)).collect::<Result<Vec<_>, _>>();
     let varied = varied.map_err(|error| Problem::usage(error.to_string()))?;
     // Somebody's server is asked for one round, unless more were asked for.
-    let rounds = args.rounds.clone();
-    let rounds = if args.connection.live { rounds.or_rounds(1, 0) } else { rounds };
+    let (counted, warmup) = if args.connection.live { (1, 0) } else { (7, 1) };
+    let rounds = args.rounds.clone().or(counted, warmup, TIME_LIMIT);
     let jobs = if args.work.recommend { vec![1, 2, 4, 8] } else { args.work.jobs.clone() };
     Ok(CreatedbRequest {
         scratch: args.clusters.scratch.clone(),

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use super::problem::Problem;
 use crate::lab::Order;
+use crate::lab::command::{Command, CommandError};
+use crate::lab::source_cache::SourceCache;
 use crate::replay::policy::Policy;
 
 /// A duration with its unit: `500ms`, `60s`, `1.5min`, `2 h`, `1d`.
@@ -57,6 +59,35 @@ pub fn policies(given: &[String]) -> Result<Vec<Policy>, Problem> {
     Ok(policies)
 }
 
+/// The commands of every `--command`, in the order given, none named as another arm is.
+pub fn commands(given: &[String], policies: &[Policy]) -> Result<Vec<Command>, Problem> {
+    let mut commands: Vec<Command> = Vec::new();
+    for text in given {
+        let command: Command = text.parse().map_err(|error: CommandError| {
+            Problem::usage(error.to_string()).hint(Some(CommandError::hint()))
+        })?;
+        let name = command.name();
+        if policies.iter().any(|policy| policy.to_string() == name)
+            || commands.iter().any(|known| known.name() == name)
+        {
+            let message = format!("the arm \"{name}\" is given twice (as --command '{text}')");
+            return Err(Problem::usage(message).hint(Some("give the command another name")));
+        }
+        commands.push(command);
+    }
+    Ok(commands)
+}
+
+/// The values of `--source-cache`, none twice.
+pub fn source_caches(given: &[SourceCache]) -> Result<Vec<SourceCache>, Problem> {
+    for (position, cache) in given.iter().enumerate() {
+        if given[..position].contains(cache) {
+            return Err(Problem::usage(format!("--source-cache {cache} is given twice")));
+        }
+    }
+    Ok(given.to_vec())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,5 +120,18 @@ mod tests {
                 .to_string()
                 .contains("\"pg-9.6\" is given twice (as \"pg-14\")"))
         );
+    }
+
+    #[test]
+    fn a_command_is_named_as_no_other_arm_is() {
+        let named = |names: &[&str]| {
+            let texts: Vec<String> =
+                names.iter().map(|name| format!("{name}=cp -a {{src}} {{dst}}")).collect();
+            commands(&texts, &["pg-15".parse().expect("a policy")]).map(|commands| commands.len())
+        };
+        assert_eq!(named(&["cp", "cp2"]), Ok(2));
+        for twice in [["cp", "cp"], ["cp", "pg-9.6"]] {
+            assert!(named(&twice).is_err_and(|problem| problem.to_string().contains("is given twice")));
+        }
     }
 }

@@ -12,10 +12,12 @@ mod man;
 mod output;
 mod paper;
 mod places;
+mod plug;
 mod probe;
 mod problem;
 mod published;
 mod redact;
+mod restore;
 mod rounds;
 mod screen;
 mod shape;
@@ -58,6 +60,8 @@ enum Command {
     Copy(Box<copy::Args>),
     Createdb(Box<createdb::Args>),
     Drive(drive::Args),
+    Plug(Box<plug::Args>),
+    Restore(Box<restore::Args>),
     Probe(Box<probe::Args>),
     Compare(compare::Args),
     Shape(shape::Args),
@@ -78,6 +82,8 @@ pub fn main() -> ExitCode {
         Command::Copy(args) => copy::run(&args, color, cli.verbose),
         Command::Createdb(args) => createdb::run(&args, color, cli.verbose),
         Command::Drive(args) => drive::run(&args, color),
+        Command::Plug(args) => plug::run(&args, color, cli.verbose),
+        Command::Restore(args) => restore::run(&args, color, cli.verbose),
         Command::Probe(args) => probe::run(&args, color, cli.verbose),
         Command::Compare(args) => compare::run(&args, color).map(|()| ExitCode::SUCCESS),
         Command::Shape(args) => shape::run(&args, color).map(|()| ExitCode::SUCCESS),

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     fn asked(arguments: &[&str]) -> Result<Vec<String>, Problem> {
-        let command = Places::augment_args(Command::new("copy").no_binary_name(true));
+        let command = Places::augment_args(Command::default().no_binary_name(true));
         let matches = command.try_get_matches_from(arguments).expect("known options");
         let places = Places::from_arg_matches(&matches).expect("known options").asked()?;
         Ok(places.iter().map(Asked::to_string).collect())

@@ -104,6 +104,9 @@ pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<Exi
     if args.pg {
         let layout = report::pg_test_fsync(&document, args.secs_per_test.unwrap_or(PG_SECONDS));
         paper.finish_as(&document, &layout)?;
+        if let Some(verdict) = &document.verdict {
+            screen.say(report::verdict(verdict).trim_end());
+        }
     } else {
         paper.finish(&document)?;
     }

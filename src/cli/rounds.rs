@@ -18,23 +18,31 @@ pub struct Rounds {
     /// Every random choice follows from it [default: a new one, printed]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Order within a round: shuffled, abba or in-turn
-    #[arg(long, value_name = "ORDER", default_value_t = Order::Shuffled, value_parser = grammar::order)]
-    order: Order,
-    /// No trial begins after this
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = grammar::duration)]
-    time_limit: Duration,
+    /// Order within a round: shuffled, abba or in-turn [default: shuffled; restore: in-turn]
+    #[arg(long, value_name = "ORDER", value_parser = grammar::order)]
+    order: Option<Order>,
+    /// No trial begins after this [default: 60s; on simulated drives 5min; createdb: 30min]
+    #[arg(long, value_name = "DURATION", value_parser = grammar::duration)]
+    time_limit: Option<Duration>,
     /// Run a second copy of the baseline: what is called a difference where there is none
     #[arg(long)]
     pub aa: bool,
 }
 
 impl Rounds {
-    /// The same with other rounds, where a command or a safer way has its own default: only those that were not given.
+    /// The same with a command's own defaults for what was not given.
     #[must_use]
-    pub fn or_rounds(mut self, counted: u32, warmup: u32) -> Self {
+    pub fn or(mut self, counted: u32, warmup: u32, time_limit: Duration) -> Self {
         self.counted = self.counted.or(Some(counted));
         self.warmup = self.warmup.or(Some(warmup));
+        self.time_limit = self.time_limit.or(Some(time_limit));
+        self
+    }
+
+    /// The same with every round in the order given, unless another order was asked for.
+    #[must_use]
+    pub fn or_in_turn(mut self) -> Self {
+        self.order = self.order.or(Some(Order::InTurn));
         self
     }
 
@@ -43,9 +51,9 @@ impl Rounds {
         Plan {
             rounds: self.counted.unwrap_or(7),
             warmup: self.warmup.unwrap_or(1),
-            order: self.order,
+            order: self.order.unwrap_or_default(),
             seed: self.seed.unwrap_or_else(fresh_seed),
-            time_limit: Some(self.time_limit),
+            time_limit: Some(self.time_limit.unwrap_or(Duration::from_mins(1))),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::results::{Failed, Labels, Note, Promise, Refused, Sample};
+use crate::results::{Bystander, Failed, Labels, Note, Promise, Refused, Sample};
 use crate::stats::Percentiles;
 
 /// The label of a second copy of the baseline (`--aa`). It shows what the run calls a difference where there is none.
@@ -69,6 +69,10 @@ pub trait Arm {
     fn clear(&mut self, trial: &Trial) -> Result<(), Halt>;
     /// Latency of each kind of sync over the trials that are not ignored.
     fn latency(&self) -> BTreeMap<String, Percentiles>;
+    /// What somebody else felt beside the trials that are not ignored, where there was somebody.
+    fn bystander(&self) -> Option<Bystander> {
+        None
+    }
     /// What a reader must know of this arm's trials.
     fn notes(&self) -> Vec<Note>;
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::arm::{Arm, Halt, Trial};
 use crate::place::Place;
-use crate::results::{Failed, Labels, Note, Promise, Refused, Sample, Stack};
+use crate::results::{Bystander, Failed, Labels, Note, Promise, Refused, Sample, Stack};
 use crate::stats::Percentiles;
 use crate::storage::{self, Cache, Care, Commands, Root, Switch};
 use crate::sys::journal::Journal;
@@ -125,6 +125,10 @@ impl<C: Commands> Arm for CachedArm<'_, C> {
 
     fn latency(&self) -> BTreeMap<String, Percentiles> {
         self.arm.latency()
+    }
+
+    fn bystander(&self) -> Option<Bystander> {
+        self.arm.bystander()
     }
 
     fn notes(&self) -> Vec<Note> {

@@ -11,15 +11,14 @@ use crate::stats::{self, Better, Paired, Verdict};
 /// first and decides whether the others get a verdict.
 pub fn comparisons(arms: &[Arm]) -> Vec<Comparison> {
     let drift = drifts(arms);
+    let turned: Vec<(&Arm, Labels)> =
+        arms.iter().filter(|arm| !is_control(arm)).map(|arm| (arm, turned(&arm.labels))).collect();
+    let here = || turned.iter().filter(|(arm, _)| arm.refused.is_none());
     let mut found = Vec::new();
-    for label in labels_with_several_values(arms) {
-        let first = arms.iter().find_map(|arm| arm.labels.get(&label)).unwrap_or_default();
-        for arm in arms.iter().filter(|arm| is_plain(arm) && arm.labels.get(&label) != Some(first)) {
-            let counterpart = arm.labels.clone().with(&label, first);
-            let Some(baseline) = arms.iter().find(|other| is_plain(other) && other.labels == counterpart)
-            else {
-                continue;
-            };
+    for (label, first) in labels_with_several_values(&turned) {
+        for (arm, labels) in here().filter(|(_, labels)| labels.get(label) != Some(first)) {
+            let counterpart = labels.clone().with(label, first);
+            let Some((baseline, _)) = here().find(|(_, other)| *other == counterpart) else { continue };
             found.push(compare(baseline, arm, drift.get(&baseline.name)));
         }
     }
@@ -61,28 +60,38 @@ pub fn counted_ns(arm: &Arm) -> Vec<u64> {
     arm.samples.iter().filter(|sample| !sample.ignored).map(Sample::operation_ns).collect()
 }
 
-fn is_plain(arm: &Arm) -> bool {
-    arm.labels.get(CONTROL).is_none() && arm.refused.is_none()
+fn is_control(arm: &Arm) -> bool {
+    arm.labels.get(CONTROL).is_some()
 }
 
-/// Labels for which the arms have more than one value, in the order of first appearance; the control is none of them.
-fn labels_with_several_values(arms: &[Arm]) -> Vec<String> {
-    let mut values: Vec<(String, Vec<&str>)> = Vec::new();
-    for (name, value) in arms.iter().flat_map(|arm| arm.labels.iter()).filter(|(name, _)| *name != CONTROL) {
-        match values.iter_mut().find(|(known, _)| known == name) {
-            Some((_, seen)) if seen.contains(&value) => {}
-            Some((_, seen)) => seen.push(value),
-            None => values.push((name.to_owned(), vec![value])),
+/// The labels as they are turned. Whatever the first one is called, it is the same thing that is varied by it: a policy,
+/// or a command in its place.
+fn turned(labels: &Labels) -> Labels {
+    let named = labels.iter().enumerate();
+    named.fold(Labels::new(), |turned, (position, (name, value))| {
+        turned.with(if position == 0 { "" } else { name }, value)
+    })
+}
+
+/// Labels for which the arms have more than one value, and the first of them, in the order of first appearance.
+fn labels_with_several_values<'a>(arms: &'a [(&Arm, Labels)]) -> Vec<(&'a str, &'a str)> {
+    let mut firsts: Vec<(&str, &str)> = Vec::new();
+    let all = || arms.iter().flat_map(|(_, labels)| labels.iter());
+    for (name, value) in all() {
+        if !firsts.iter().any(|(known, _)| *known == name) {
+            firsts.push((name, value));
         }
     }
-    values.into_iter().filter(|(_, seen)| seen.len() > 1).map(|(name, _)| name).collect()
+    firsts.retain(|(name, first)| all().any(|(other, value)| other == *name && value != *first));
+    firsts
 }
 
 /// Each second copy of a baseline, with the baseline.
 fn controls(arms: &[Arm]) -> impl Iterator<Item = (&Arm, &Arm)> {
-    arms.iter().filter(|arm| arm.labels.get(CONTROL).is_some()).filter_map(|control| {
+    arms.iter().filter(|arm| is_control(arm)).filter_map(|control| {
         let labels = without_control(&control.labels);
-        arms.iter().find(|arm| is_plain(arm) && arm.labels == labels).map(|baseline| (baseline, control))
+        let baseline = arms.iter().find(|arm| arm.labels == labels && arm.refused.is_none());
+        baseline.map(|baseline| (baseline, control))
     })
 }
 
@@ -202,6 +211,16 @@ mod tests {
                 "never / p1 > never / p2",
             ]
         );
+    }
+
+    #[test]
+    fn a_command_is_compared_as_a_policy_is_and_a_control_without_a_copy_is_not() {
+        let arms = [
+            arm(&[("policy", "immediate"), ("place", "p1")], &[10; 6]),
+            arm(&[("command", "cp"), ("place", "p1")], &[10; 6]),
+            arm(&[(CONTROL, "no-copy"), ("place", "p1")], &[10; 6]),
+        ];
+        assert_eq!(pairs(&arms), [("immediate / p1".to_owned(), "cp / p1".to_owned())]);
     }
 
     #[test]

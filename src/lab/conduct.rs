@@ -139,6 +139,7 @@ impl Score {
             shown.summary = stats::summary(&compare::counted_ns(shown));
             operations::fill_in(shown);
             shown.latency = arm.latency();
+            shown.bystander = arm.bystander();
             notes.extend(arm.notes());
         }
         self.document.comparisons = compare::comparisons(&self.document.arms);

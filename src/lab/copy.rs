@@ -1,20 +1,23 @@
-//! The adapter for template copies: one policy at one place is one arm.
+//! The adapter for template copies: one way of copying, at one place, is one arm. What every trial has stands here once:
+//! a quiet disk before it, counters around it, somebody else beside it, verification and removal after it. How the copy
+//! itself is made is a [`Copier`]'s: a policy's or a command's.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use nix::errno::Errno;
 
 use super::arm::{AA, Arm, CONTROL, Halt, Trial};
+use super::bystander::{Bystander, Rate};
 use super::copy_notes;
+use super::source_cache::SourceCache;
 use crate::place::{Place, Settled};
-use crate::replay::engine::{Copied, Engine, EngineError};
-use crate::replay::means::Means;
-use crate::replay::policy::Policy;
 use crate::replay::verify::{Verify, VerifyError, verify};
-use crate::results::{DeviceCounters, Failed, Input, Labels, Note, Promise, Refused, Sample};
+use crate::results::{self, DeviceCounters, Failed, Input, Labels, Note, Promise, Refused, Sample};
 use crate::simdrive::mount::REST;
 use crate::stats::{self, Percentiles};
 use crate::sys::error::shown;
@@ -27,11 +30,13 @@ use crate::sys::watch::{Event, Phase, Watch};
 const IDLE_LIMIT: Duration = Duration::from_secs(1);
 
 /// Names that a copy run uses in its directory.
-pub const NAMES: [&str; 3] = [SOURCE, COPY, TRY];
+pub const NAMES: [&str; 4] = [SOURCE, COPY, TRY, BESIDE];
 /// The staged source.
 pub const SOURCE: &str = "source";
+/// What a bystander appends to.
+pub(super) const BESIDE: &str = "bystander";
+pub(super) const TRY: &str = "try";
 const COPY: &str = "copy";
-const TRY: &str = "try";
 
 /// A place that a run has entered, and what is copied there.
 #[derive(Clone, Debug)]
@@ -42,7 +47,7 @@ pub struct Workshop<'a> {
     pub directory: PathBuf,
     /// The tree to copy: only read.
     pub source: PathBuf,
-    /// A tree of the run's own, for policies that could leave it with shared extents.
+    /// A tree of the run's own, where one is needed: the original could be left with shared extents, changed, or cold.
     pub private: Option<PathBuf>,
     /// What is in that tree.
     pub input: Input,
@@ -56,50 +61,97 @@ pub struct Bench<'a, K> {
     pub watch: &'a dyn Watch,
     /// After the clock.
     pub verify: Verify,
-    /// Policies that sync a whole file system may run beside a cluster.
+    /// Arms that sync a whole file system may run beside a cluster.
     pub beside_server: bool,
+    /// How long a command may take.
+    pub command_limit: Duration,
+    /// How often somebody else beside each trial wants a sync.
+    pub bystander: Option<Rate>,
 }
 
-/// A policy at a place.
-pub struct CopyArm<'a, K> {
+/// What makes one copy, and times it.
+pub(super) trait Copier {
+    /// Copies the tree at `source` to `destination`, which does not exist.
+    fn copy(&mut self, source: &Path, destination: &Path) -> Result<Made, Halt>;
+}
+
+/// A copy that was made.
+pub(super) struct Made {
+    /// When it took how long, and what for.
+    pub sample: Sample,
+    /// The calls in it that are ours.
+    pub tally: Tally,
+    /// What it claims after what was met.
+    pub promise: Promise,
+    /// What was met.
+    pub notes: Vec<Note>,
+}
+
+/// A way of copying: what tells an arm from the others, and what it needs.
+pub(super) struct Way<'a> {
+    /// Name and value of the arm's first label.
+    pub label: (&'static str, String),
+    /// What it claims on a file system that refuses nothing.
+    pub promise: Promise,
+    /// It works on a private copy of the source.
+    pub staged_source: bool,
+    /// What does it, or why it cannot be here.
+    pub copier: Result<Box<dyn Copier + 'a>, Refused>,
+    /// Known before the first trial.
+    pub notes: Vec<Note>,
+}
+
+/// A way of copying at a place.
+pub(super) struct CopyArm<'a, K> {
     bench: &'a Bench<'a, K>,
     shop: &'a Workshop<'a>,
     labels: Labels,
-    policy: Policy,
-    engine: Result<Engine<'a, Tallied<K>>, Refused>,
+    copier: Result<Box<dyn Copier + 'a>, Refused>,
+    staged_source: bool,
+    source_cache: Option<SourceCache>,
+    bystander: Option<Bystander<'a, K>>,
     promise: Promise,
     latency: BTreeMap<Call, Histogram<u64>>,
     notes: Vec<Note>,
 }
 
 impl<'a, K: Kernel> CopyArm<'a, K> {
-    /// An arm, refused where the place cannot offer what the policy needs.
-    pub fn new(bench: &'a Bench<'a, K>, shop: &'a Workshop<'a>, policy: &Policy) -> Result<Self, Failed> {
-        let labels = Labels::new().with("policy", policy.to_string()).with("place", shop.place.id());
-        let promise = policy.promise();
-        let notes = copy_notes::before(policy, &shop.input).into_iter().collect();
-        Ok(Self {
-            engine: engine(bench, shop, policy)?,
-            promise: shop.place.promises_at_most().map_or(promise, |most| most.min(promise)),
+    pub(super) fn new(bench: &'a Bench<'a, K>, shop: &'a Workshop<'a>, way: Way<'a>) -> Self {
+        let (name, value) = way.label;
+        Self {
             bench,
             shop,
-            labels,
-            policy: policy.clone(),
+            labels: Labels::new().with(name, value).with("place", shop.place.id()),
+            copier: way.copier,
+            staged_source: way.staged_source,
+            source_cache: None,
+            bystander: Bystander::of(bench, shop),
+            promise: shop.place.promises_at_most().map_or(way.promise, |most| most.min(way.promise)),
             latency: BTreeMap::new(),
-            notes,
-        })
+            notes: way.notes,
+        }
     }
 
     /// The same arm as the baseline's second copy.
     #[must_use]
-    pub fn as_control(mut self) -> Self {
+    pub(super) fn into_control(mut self) -> Self {
         self.labels = self.labels.with(CONTROL, AA);
+        self
+    }
+
+    /// The same arm with a source whose pages are in memory, or are not, before each trial.
+    #[must_use]
+    pub(super) fn with_source(mut self, cache: Option<SourceCache>) -> Self {
+        if let Some(cache) = cache {
+            self.labels = self.labels.with(SourceCache::LABEL, cache.to_string());
+        }
+        self.source_cache = cache;
         self
     }
 
     fn source(&self) -> &'a Path {
         match &self.shop.private {
-            Some(private) if self.policy.needs().staged_source => private,
+            Some(private) if self.staged_source || self.source_cache.is_some() => private,
             _ => &self.shop.source,
         }
     }
@@ -125,17 +177,6 @@ impl<'a, K: Kernel> CopyArm<'a, K> {
         self.shop.place.mark(text).map_err(|error| failed_otherwise(&error).into())
     }
 
-    /// What the trial says beyond its numbers.
-    fn learn(&mut self, copied: &Copied) {
-        let promise = copied.promise(&self.policy);
-        if promise < self.promise {
-            self.promise = promise;
-        }
-        for note in copy_notes::after(&self.policy, copied) {
-            self.note(note);
-        }
-    }
-
     fn add_latency(&mut self, tally: Tally) {
         for (call, latency) in tally.latency {
             match self.latency.get_mut(&call) {
@@ -145,53 +186,48 @@ impl<'a, K: Kernel> CopyArm<'a, K> {
         }
     }
 
-    /// What became of a copy that failed, with what the reader needs where the disk is full. After a failed sync nobody
-    /// knows what is on disk: nothing is promised.
-    fn failure(&mut self, error: EngineError) -> Halt {
-        match error {
-            EngineError::Stopped(_) => Halt::Stopped,
-            EngineError::Fault(fault) => {
-                let full = matches!(fault.errno, nix::errno::Errno::ENOSPC | nix::errno::Errno::EDQUOT);
-                let mut failed = failed_call(&fault);
-                if SYNCS.contains(&fault.call) {
+    /// With what the reader needs where the disk is full. After a failed sync nobody knows what is on disk: nothing is
+    /// promised.
+    fn explained(&mut self, halt: Halt) -> Halt {
+        let full = [Errno::ENOSPC as i32, Errno::EDQUOT as i32];
+        match halt {
+            Halt::Failed(mut failed) => {
+                if SYNCS.iter().any(|sync| failed.call.as_deref() == Some(sync.name())) {
                     self.promise = Promise::Nothing;
                 }
-                if full {
+                if failed.errno.is_some_and(|errno| full.contains(&errno)) {
                     failed.text += &copy_notes::full(self.shop.place, &self.destination());
                 }
                 Halt::Failed(failed)
             }
-            EngineError::Jobs { .. } => Halt::Failed(failed_otherwise(&error)),
+            Halt::Stopped => Halt::Stopped,
         }
     }
 }
 
-/// The engine, or why the arm cannot be here.
-fn engine<'a, K: Kernel>(
-    bench: &'a Bench<'a, K>,
-    shop: &Workshop<'_>,
-    policy: &Policy,
-) -> Result<Result<Engine<'a, Tallied<K>>, Refused>, Failed> {
-    if shop.place.is_gentle() && policy.needs().whole_file_system_sync && !bench.beside_server {
-        let text = "it would sync the whole file system beside a running cluster (--beside-server allows it)";
-        return Ok(Err(Refused { code: "beside-server".to_owned(), text: text.to_owned() }));
+/// What must be so before any trial at a place: room beside a cluster, nothing left to be written, an idle disk.
+pub(super) fn settle<K>(bench: &Bench<'_, K>, shop: &Workshop<'_>) -> Result<Option<Note>, Halt> {
+    let place = shop.place;
+    bench.watch.event(Event::Phase(Phase::Settling));
+    place.make_room_for(shop.input.bytes).map_err(|error| failed_otherwise(&error))?;
+    if place.is_gentle() {
+        return Ok(None);
     }
-    let found = in_a_directory_of_its_own(shop, |directory| Means::at(policy, directory))?;
-    Ok(match found {
-        Err(unavailable) => {
-            Err(Refused { code: unavailable.code().to_owned(), text: unavailable.to_string() })
-        }
-        Ok(means) => Ok(Engine::new(bench.kernel, policy, means).map_err(|error| failed_otherwise(&error))?),
+    place.sync_file_system().map_err(|error| failed_otherwise(&error))?;
+    match place.wait_until_idle(IDLE_LIMIT, bench.watch) {
+        Settled::Idle | Settled::Unknown => Ok(None),
+        Settled::Stopped => Err(Halt::Stopped),
+        Settled::StillBusy => Ok(Some(copy_notes::not_idle(place, IDLE_LIMIT))),
+    }
+}
+
+/// Why an arm that syncs the whole file system cannot be at a place that a running cluster shares.
+pub(super) fn beside_server<K>(bench: &Bench<'_, K>, shop: &Workshop<'_>) -> Option<Refused> {
+    (shop.place.is_gentle() && !bench.beside_server).then(|| Refused {
+        code: "beside-server".to_owned(),
+        text: "it would sync the whole file system beside a running cluster (--beside-server allows it)"
+            .to_owned(),
     })
-}
-
-/// Whatever is tried there, a kill leaves nothing in the run's directory that the run does not know.
-fn in_a_directory_of_its_own<T>(shop: &Workshop<'_>, try_out: impl FnOnce(&Path) -> T) -> Result<T, Failed> {
-    let directory = shop.directory.join(TRY);
-    fs::create_dir(&directory).map_err(|error| failed_io(Call::Mkdir, &directory, error))?;
-    let found = try_out(&directory);
-    fs::remove_dir_all(&directory).map_err(|error| failed_io(Call::Rmdir, &directory, error))?;
-    Ok(found)
 }
 
 impl<K: Kernel> Arm for CopyArm<'_, K> {
@@ -204,45 +240,48 @@ impl<K: Kernel> Arm for CopyArm<'_, K> {
     }
 
     fn refused(&self) -> Option<Refused> {
-        self.engine.as_ref().err().cloned()
+        self.copier.as_ref().err().cloned()
     }
 
     fn prepare(&mut self, trial: &Trial) -> Result<(), Halt> {
-        let place = self.shop.place;
-        self.bench.watch.event(Event::Phase(Phase::Settling));
-        place.make_room_for(self.shop.input.bytes).map_err(|error| failed_otherwise(&error))?;
-        if place.is_gentle() {
-            return Ok(());
+        if let Some(cache) = self.source_cache {
+            cache.bring_about(self.source(), self.bench.watch)?;
         }
-        place.sync_file_system().map_err(|error| failed_otherwise(&error))?;
-        match place.wait_until_idle(IDLE_LIMIT, self.bench.watch) {
-            Settled::Idle | Settled::Unknown => {}
-            Settled::Stopped => return Err(Halt::Stopped),
-            Settled::StillBusy => self.note(copy_notes::not_idle(place, IDLE_LIMIT)),
+        if let Some(note) = settle(self.bench, self.shop)? {
+            self.note(note);
         }
         if trial.ignored { Ok(()) } else { self.mark(&self.title()) }
     }
 
     fn run(&mut self, trial: &Trial) -> Result<Sample, Halt> {
-        let destination = self.destination();
-        let (bench, source) = (self.bench, self.source());
-        let engine = self.engine.as_mut().expect("a refused arm is never run");
-        bench.kernel.take();
-        let before = self.shop.place.counters();
-        let copied = engine.replay(source, &destination, bench.watch, &());
-        let after = self.shop.place.counters();
-        let tally = bench.kernel.take();
-        let copied = copied.map_err(|error| self.failure(error))?;
-        let device = before.zip(after).map(|(before, after)| after.since(before));
-        self.learn(&copied);
-        if let Some(note) = device.and_then(|device| copy_notes::others(device, &self.shop.input)) {
+        let (destination, source, place) = (self.destination(), self.source(), self.shop.place);
+        let copier = self.copier.as_mut().expect("a refused arm is never run");
+        let mut copy = || {
+            let before = place.counters();
+            let made = copier.copy(source, &destination);
+            made.map(|made| (made, before.zip(place.counters())))
+        };
+        let result = match &mut self.bystander {
+            Some(bystander) => bystander.beside(trial, copy),
+            None => copy().map(|made| (made, 0)),
+        };
+        let ((made, counters), appends) = result.map_err(|halt| self.explained(halt))?;
+        let device: Option<DeviceCounters> = counters.map(|(before, after)| after.since(before));
+        self.promise = self.promise.min(made.promise);
+        let others = device.and_then(|device| copy_notes::others(device, &self.shop.input, appends));
+        for note in made.notes.into_iter().chain(others) {
             self.note(note);
         }
-        let sample = sample(trial, &copied, &tally, device);
         if !trial.ignored {
-            self.add_latency(tally);
+            self.add_latency(made.tally);
         }
-        Ok(sample)
+        Ok(Sample {
+            round: trial.round,
+            position: trial.position,
+            ignored: trial.ignored,
+            device,
+            ..made.sample
+        })
     }
 
     fn check(&mut self, _trial: &Trial) -> Result<(), Halt> {
@@ -263,10 +302,15 @@ impl<K: Kernel> Arm for CopyArm<'_, K> {
     fn clear(&mut self, _trial: &Trial) -> Result<(), Halt> {
         self.bench.watch.event(Event::Phase(Phase::Removing));
         let destination = self.destination();
-        match fs::remove_dir_all(&destination) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-            removed => removed.map_err(|error| failed_io(Call::Unlink, &destination, error).into()),
-        }
+        let removed = match fs::symlink_metadata(&destination) {
+            Ok(found) if found.is_dir() => fs::remove_dir_all(&destination),
+            // Whatever a command made there.
+            Ok(_) => fs::remove_file(&destination),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        };
+        removed.map_err(|error| failed_io(Call::Unlink, &destination, error))?;
+        self.bystander.as_ref().map_or(Ok(()), Bystander::leave)
     }
 
     fn latency(&self) -> BTreeMap<String, Percentiles> {
@@ -277,24 +321,26 @@ impl<K: Kernel> Arm for CopyArm<'_, K> {
         named.collect()
     }
 
+    fn bystander(&self) -> Option<results::Bystander> {
+        self.bystander.as_ref().and_then(Bystander::felt)
+    }
+
     fn notes(&self) -> Vec<Note> {
         self.notes.clone()
     }
 }
 
-fn sample(trial: &Trial, copied: &Copied, tally: &Tally, device: Option<DeviceCounters>) -> Sample {
+/// The calls of a trial as a sample names them.
+pub(super) fn tallied(tally: &Tally) -> Sample {
     let calls = || tally.calls.iter().map(|(call, spent)| (call.name().to_owned(), spent));
     Sample {
-        elapsed_ns: copied.elapsed_ns,
-        phases: copied.phases.clone(),
         calls: calls().map(|(name, spent)| (name, spent.count)).collect(),
         calls_ns: calls().map(|(name, spent)| (name, spent.elapsed_ns)).collect(),
         first_sync_ns: [Call::Fsync, Call::Fdatasync]
             .iter()
             .find_map(|call| tally.first_ns.get(call))
             .copied(),
-        device,
-        ..trial.sample()
+        ..Sample::default()
     }
 }
 
@@ -307,10 +353,10 @@ pub(super) fn failed_call(fault: &Fault) -> Failed {
     }
 }
 
-fn failed_io(call: Call, path: &Path, error: std::io::Error) -> Failed {
+pub(super) fn failed_io(call: Call, path: &Path, error: std::io::Error) -> Failed {
     failed_call(&Fault::of_io(call, path)(error))
 }
 
-fn failed_otherwise(error: &dyn std::error::Error) -> Failed {
+pub(super) fn failed_otherwise(error: &dyn std::error::Error) -> Failed {
     Failed { text: error.to_string(), errno: None, call: None, path: None }
 }

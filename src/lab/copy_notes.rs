@@ -74,9 +74,10 @@ fn changed(path: &Path) -> Note {
     Note::warning(NoteCode::ChangedDuringCopy, text)
 }
 
-/// More was written to the disk than a copy can explain, even with data journalled.
-pub(super) fn others(device: DeviceCounters, input: &Input) -> Option<Note> {
-    let own = input.files.saturating_mul(OWN_BYTES_A_FILE).saturating_add(OWN_BYTES);
+/// More was written to the disk than a copy, and a bystander's appends, can explain, even with data journalled.
+pub(super) fn others(device: DeviceCounters, input: &Input, appends: u64) -> Option<Note> {
+    let files = input.files.saturating_add(appends);
+    let own = files.saturating_mul(OWN_BYTES_A_FILE).saturating_add(OWN_BYTES);
     let explained = input.bytes.saturating_mul(2).saturating_add(own);
     (device.bytes_written > explained).then(|| {
         let text =

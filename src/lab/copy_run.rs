@@ -6,11 +6,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::arm::Arm;
+use super::bystander::{NoCopy, Rate};
 use super::cached::{CachedArm, Caches};
+use super::command::{self, Command};
 use super::conduct::{Run, conduct};
-use super::copy::{Bench, CopyArm, NAMES, SOURCE, Workshop};
+use super::copy::{Bench, CopyArm, NAMES, SOURCE, Way, Workshop};
+use super::copy_policy;
 use super::head::head;
 use super::plan::Plan;
+use super::source_cache::SourceCache;
 use crate::place::{self, Place, PlaceError};
 use crate::replay::engine::{Engine, EngineError};
 use crate::replay::means::Means;
@@ -35,13 +39,19 @@ pub struct CopyRequest {
     pub template: Template,
     /// The first one is the baseline.
     pub policies: Vec<Policy>,
+    /// Anybody's copiers: two arms each.
+    pub commands: Vec<Command>,
+    /// What is known of the source before each trial: every arm once for each; none: as it happens to be, which is warm.
+    pub source_caches: Vec<SourceCache>,
+    /// How often somebody else beside each trial wants a sync.
+    pub bystander: Option<Rate>,
     /// How often, in what order, how long.
     pub plan: Plan,
     /// A second copy of the baseline at each place.
     pub aa: bool,
     /// After the clock.
     pub verify: Verify,
-    /// Policies that sync a whole file system may run beside a cluster.
+    /// Arms that sync a whole file system may run beside a cluster.
     pub beside_server: bool,
     /// The states of the write cache to compare; none leaves it as it is.
     pub write_caches: Vec<Cache>,
@@ -135,8 +145,9 @@ impl CopyRun {
 impl Entered<'_> {
     /// What will be written, place by place.
     pub fn intents(&self) -> Vec<Intent> {
-        let CopyRequest { plan, policies, aa, write_caches, .. } = &self.run.request;
-        let arms = (policies.len() * write_caches.len().max(1)) as u64 + u64::from(*aa);
+        let CopyRequest { plan, policies, commands, source_caches, write_caches, aa, .. } = &self.run.request;
+        let varied = source_caches.len().max(1) * write_caches.len().max(1);
+        let arms = ((policies.len() + 2 * commands.len()) * varied) as u64 + u64::from(*aa);
         let intent = |(place, directory): (&Place, &RunDirectory)| Intent {
             directory: PathBuf::from(place.asked().to_string())
                 .join(directory.path().file_name().unwrap_or_default()),
@@ -155,33 +166,22 @@ impl Entered<'_> {
         keep: &mut dyn FnMut(&Document) -> Result<(), E>,
     ) -> Result<Document, CopyRunError<E>> {
         let request = &self.run.request;
-        let bench = Bench { kernel, watch, verify: request.verify, beside_server: request.beside_server };
+        let bench = Bench {
+            kernel,
+            watch,
+            verify: request.verify,
+            beside_server: request.beside_server,
+            command_limit: request.plan.time_limit.unwrap_or(Duration::MAX),
+            bystander: request.bystander,
+        };
         let places = self.run.places.iter().zip(&self.directories);
         let shops = places
             .map(|(place, directory)| workshop(request, place, directory.path(), &bench))
             .collect::<Result<Vec<_>, _>>()?;
-        let states = &request.write_caches;
         let taken: Vec<_> = shops.iter().map(|shop| self.caches(shop)).collect();
         let mut arms: Vec<Box<dyn Arm + '_>> = Vec::new();
         for (shop, caches) in shops.iter().zip(&taken) {
-            let mut add = |policy: &Policy, control: bool, to: Option<Cache>| {
-                let arm = CopyArm::new(&bench, shop, policy).map_err(CopyRunError::Failed)?;
-                let arm: Box<dyn Arm + '_> = Box::new(if control { arm.as_control() } else { arm });
-                arms.push(match (to, caches) {
-                    (Some(to), Some(caches)) => Box::new(CachedArm::new(arm, to, caches)),
-                    _ => arm,
-                });
-                Ok::<(), CopyRunError<E>>(())
-            };
-            let states = || states.iter().copied().map(Some).chain(states.is_empty().then_some(None));
-            for (number, to) in states().enumerate() {
-                for (position, policy) in request.policies.iter().enumerate() {
-                    add(policy, false, to)?;
-                    if request.aa && (number, position) == (0, 0) {
-                        add(policy, true, to)?;
-                    }
-                }
-            }
+            arms.extend(arms_at(request, &bench, shop, caches.as_ref()).map_err(CopyRunError::Failed)?);
         }
         let run = Run { plan: &request.plan, watch, now_ns: &clock::now_ns };
         conduct(&run, self.run.head.clone(), &mut arms, keep).map_err(CopyRunError::Keep)
@@ -197,8 +197,43 @@ impl Entered<'_> {
     }
 }
 
+/// The arms at one place, the baseline first; beside it a second copy of it where asked for.
+fn arms_at<'a, K: Kernel>(
+    request: &CopyRequest,
+    bench: &'a Bench<'a, K>,
+    shop: &'a Workshop<'a>,
+    caches: Option<&'a Caches<'a, Attached>>,
+) -> Result<Vec<Box<dyn Arm + 'a>>, Failed> {
+    let mut arms: Vec<Box<dyn Arm + 'a>> = Vec::new();
+    for state in each(&request.write_caches) {
+        let switched = |arm: Box<dyn Arm + 'a>| match (state, caches) {
+            (Some(to), Some(caches)) => Box::new(CachedArm::new(arm, to, caches)),
+            _ => arm,
+        };
+        for source in each(&request.source_caches) {
+            let arm = |way: Way<'a>| CopyArm::new(bench, shop, way).with_source(source);
+            for policy in &request.policies {
+                arms.push(switched(Box::new(arm(copy_policy::way(bench, shop, policy)?))));
+                if request.aa && arms.len() == 1 {
+                    arms.push(switched(Box::new(arm(copy_policy::way(bench, shop, policy)?).into_control())));
+                }
+            }
+            for way in request.commands.iter().flat_map(|command| command::ways(bench, shop, command)) {
+                arms.push(switched(Box::new(arm(way))));
+            }
+        }
+        arms.extend(NoCopy::at(bench, shop).map(|control| switched(Box::new(control))));
+    }
+    Ok(arms)
+}
+
+/// Each value that is varied, or the one way in which it is not.
+fn each<T: Copy>(given: &[T]) -> Vec<Option<T>> {
+    if given.is_empty() { vec![None] } else { given.iter().copied().map(Some).collect() }
+}
+
 /// The source at one place: a shape's files are made there; a real tree is copied from where it lies, and staged for
-/// policies that could leave it with shared extents.
+/// arms that could leave it with shared extents, changed, or cold.
 fn workshop<'a, K: Kernel, E>(
     request: &CopyRequest,
     place: &'a Place,
@@ -207,7 +242,9 @@ fn workshop<'a, K: Kernel, E>(
 ) -> Result<Workshop<'a>, CopyRunError<E>> {
     let template = &request.template;
     let made = directory.join(SOURCE);
-    let needs_private = request.policies.iter().any(|policy| policy.needs().staged_source);
+    let needs_private = !request.commands.is_empty()
+        || !request.source_caches.is_empty()
+        || request.policies.iter().any(|policy| policy.needs().staged_source);
     let (source, private) = match &template.tree {
         None => {
             place.make_room_for(template.shape.bytes())?;

@@ -5,15 +5,21 @@
 pub mod arm;
 pub mod cached;
 pub mod compare;
-
 pub mod conduct;
-pub mod copy;
+pub mod plan;
+
+pub mod bystander;
+pub mod command;
+mod copy;
 mod copy_notes;
+mod copy_policy;
 pub mod copy_run;
+pub mod source_cache;
+
 pub mod createdb;
 pub mod head;
 mod operations;
-pub mod plan;
+pub mod plug;
 pub mod price;
 pub mod probe;
 mod probe_facts;
@@ -21,6 +27,7 @@ pub mod probe_pairs;
 pub mod probe_run;
 mod probe_verdict;
 pub mod published;
+pub mod restore;
 
 #[cfg(test)]
 mod scripted;

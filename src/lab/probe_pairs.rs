@@ -24,7 +24,7 @@ impl Side {
         match document.kind {
             Kind::Probe => Some(vec![Self { set: of_probe(name, &document), arms: document.arms }]),
             Kind::Published => Some(document.sets.iter().map(of_published).map(Self::of_set).collect()),
-            Kind::Copy | Kind::Drive | Kind::Createdb | Kind::Price => None,
+            _ => None,
         }
     }
 

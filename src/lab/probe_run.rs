@@ -156,7 +156,9 @@ impl EnteredProbe<'_> {
         head.baseline = baseline(place, watch);
         head.notes.extend(head.baseline.as_ref().and_then(others));
         watch.event(Event::Phase(Phase::Making));
-        let counters = || place.counters();
+        // An older kernel's counters have no flushes, and would seem to say that none were sent.
+        let counted = probe_verdict::flushes_counted(place.stack(), &Root::live());
+        let counters = || if counted { place.counters() } else { None };
         let mut random = ChaCha8Rng::seed_from_u64(request.plan.seed);
         let beside = Beside { watch, counters: &counters };
         let bench = Bench::new(kernel, self.directory.path(), &mut random, beside)?;
@@ -179,9 +181,8 @@ impl EnteredProbe<'_> {
         slices.slice_ns.set(request.time.slice_ns(&request.plan, running, spent_ns));
         let mut arms: Vec<Box<dyn Arm + '_>> =
             arms.into_iter().map(|arm| Box::new(arm) as Box<dyn Arm + '_>).collect();
-        let counted = probe_verdict::flushes_counted(place.stack(), &Root::live());
         let judged = |document: &Document| Document {
-            verdict: probe_verdict::of_document(document, counted),
+            verdict: probe_verdict::of_document(document),
             ..document.clone()
         };
         let run = Run { plan: &request.plan, watch, now_ns: &clock::now_ns };

@@ -1,7 +1,7 @@
 //! What the arms of a probe prove about the syncs of their place.
 
 use super::probe_facts;
-use crate::probe::verdict::{self, Facts, Rate, Rates, Recommendation, SyncMethod, Verdict};
+use crate::probe::verdict::{self, Facts, Rate, Rates, SyncMethod, Verdict};
 use crate::results::{Arm, Document, NoteCode, Sample, Stack, SyncVerdict};
 use crate::stats;
 use crate::storage::Root;
@@ -10,19 +10,22 @@ use crate::storage::Root;
 const FIELDS_WITH_FLUSHES: usize = 17;
 
 /// The verdict on a probe's only place, once something was measured there.
-pub(super) fn of_document(document: &Document, flushes_counted: bool) -> Option<SyncVerdict> {
+pub(super) fn of_document(document: &Document) -> Option<SyncVerdict> {
     let place = document.places.first()?;
     document.arms.iter().find(|arm| arm.summary.is_some())?;
     let preloaded = document.notes.iter().any(|note| note.code == NoteCode::PreloadShim);
     let facts = Facts { rates: rates(&document.arms), ..probe_facts::of_stack(&place.stack, preloaded) };
     let overwrite = find(&document.arms, "one8", SyncMethod::Fdatasync.name());
-    Some(record(&verdict::judge(&Facts {
-        flushes_per_op: overwrite
-            .and_then(|arm| Some(arm.device?.flushes_per_op))
-            .filter(|_| flushes_counted),
+    let judged = verdict::judge(&Facts {
+        flushes_per_op: overwrite.and_then(|arm| Some(arm.device?.flushes_per_op)),
         overwrite_ops_per_sec: overwrite.and_then(ops_per_sec),
         ..facts
-    })))
+    });
+    let mut verdict = record(&judged);
+    if judged.wal_sync_method.method().is_some_and(SyncMethod::is_open) {
+        verdict.advice += " (as a server does it, without O_DIRECT)";
+    }
+    Some(verdict)
 }
 
 /// Whether the kernel counts the flushes of every device that counts for this place.
@@ -36,15 +39,11 @@ pub(super) fn flushes_counted(stack: &Stack, root: &Root) -> bool {
 
 /// A verdict as documents hold it.
 pub fn record(verdict: &Verdict) -> SyncVerdict {
-    let why = match &verdict.wal_sync_method {
-        Recommendation::Use(method) if method.is_open() => " (as a server does it, without O_DIRECT)",
-        _ => "",
-    };
     SyncVerdict {
         code: verdict.code.name().to_owned(),
         reasons: verdict.reasons.iter().map(ToString::to_string).collect(),
         wal_sync_method: verdict.wal_sync_method.name().to_owned(),
-        advice: format!("{}{why}", verdict.wal_sync_method),
+        advice: verdict.wal_sync_method.to_string(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! A copy run for the terminal: what was copied and where, the table, the finding, notes, what is needed to repeat it.
 
+use super::bystander;
 use super::finding;
 use super::layout::{Align, Row, Table, paragraph, together};
 use super::notes;
@@ -44,6 +45,7 @@ pub fn results(document: &Document) -> String {
         }
         text += &table(document, &arms).render();
         text.push('\n');
+        text.extend(bystander::table(document, &arms).map(|table| table + "\n"));
     }
     let findings: Vec<String> =
         document.places.iter().filter_map(|place| place_finding(document, place)).collect();
@@ -124,7 +126,8 @@ fn place_finding(document: &Document, place: &Place) -> Option<String> {
 }
 
 fn table(document: &Document, arms: &[&Arm]) -> Table {
-    let largest_ns = arms.iter().filter_map(|arm| arm.summary.as_ref()).map(|summary| summary.max_ns).max();
+    let copies = arms.iter().filter(|arm| !is_alone(arm));
+    let largest_ns = copies.filter_map(|arm| arm.summary.as_ref()).map(|summary| summary.max_ns).max();
     let scale = Scale::for_largest(largest_ns.unwrap_or(0));
     let digits = scale.bare(largest_ns.unwrap_or(0)).len().max(3);
     let baseline = arms.first().map_or_else(String::new, |arm| row_name(arm, document));
@@ -136,7 +139,8 @@ fn table(document: &Document, arms: &[&Arm]) -> Table {
         (format!("vs {baseline}"), Align::Left),
         ("flushes".to_owned(), Align::Right),
     ];
-    let rows = arms.iter().map(|arm| row(document, arms, arm, (scale, digits))).collect();
+    let shown = arms.iter().filter(|arm| !is_alone(arm) || arm.failed.is_some());
+    let rows = shown.map(|arm| row(document, arms, arm, (scale, digits))).collect();
     Table { columns: columns.to_vec(), rows }
 }
 
@@ -182,12 +186,20 @@ pub(super) fn compared_in_table<'a>(
     document.comparisons.iter().filter(here).find(|comparison| comparison.arm == arm.name)
 }
 
-/// An arm that synced nothing and promises nothing: what the copy costs without any durability.
+/// The control in which a bystander was alone: no copy was made, so its time is not one's.
+pub(super) fn is_alone(arm: &Arm) -> bool {
+    arm.labels.get("control") == Some("no-copy")
+}
+
+/// An arm that synced nothing and promises nothing: what the copy costs without any durability. What a command does is
+/// not known.
 pub(super) fn is_floor(arm: &Arm) -> bool {
     const SYNCS: [&str; 3] = ["fsync", "fdatasync", "syncfs"];
     let syncs =
         |sample: &Sample| SYNCS.iter().any(|call| sample.calls.get(*call).is_some_and(|&count| count > 0));
-    arm.promise == Some(crate::results::Promise::Nothing) && !arm.samples.iter().any(syncs)
+    arm.promise == Some(crate::results::Promise::Nothing)
+        && arm.labels.get("command").is_none()
+        && !arm.samples.iter().any(syncs)
 }
 
 /// The factor of a comparison and its interval, turned so that the factor is above 1 for `slower` too.

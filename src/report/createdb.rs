@@ -1,6 +1,6 @@
 //! A run of CREATE DATABASE for the terminal: the servers, the table, the finding by strategy, calls and replay.
 
-use super::copy::{closing, median_of};
+use super::copy::median_of;
 use super::layout::{Align, Row, Table, paragraph};
 use super::stack_words::{cache_line, storage_line};
 use super::{notes, units};
@@ -32,7 +32,7 @@ pub(super) fn header(document: &Document) -> String {
 }
 
 /// Servers that are built alike share what is said of that.
-fn servers(servers: &[Server]) -> String {
+pub(super) fn servers(servers: &[Server]) -> String {
     let names = |servers: &[Server]| -> Vec<String> {
         servers.iter().map(|server| format!("{} {}", server.name, words_of_version(server))).collect()
     };
@@ -42,7 +42,11 @@ fn servers(servers: &[Server]) -> String {
     });
     match servers.first() {
         Some(first) if alike => {
-            let all = if servers.len() > 1 { " in all" } else { "" };
+            let all = match servers.len() {
+                1 => "",
+                2 => " in both",
+                _ => " in all",
+            };
             format!("{}; {}{all}{settings}.", names(servers).join(", "), first.built)
         }
         _ => {
@@ -56,8 +60,8 @@ fn servers(servers: &[Server]) -> String {
 }
 
 /// A server that is called by its version is not told it twice.
-fn words_of_version(server: &Server) -> String {
-    if server.version.starts_with(&server.name) { "(PostgreSQL)".to_owned() } else { server.version.clone() }
+fn words_of_version(server: &Server) -> &str {
+    if server.version.starts_with(&server.name) { "(PostgreSQL)" } else { &server.version }
 }
 
 /// The table, what it shows, notes, and what is needed to repeat it.
@@ -65,10 +69,8 @@ pub(super) fn results(document: &Document) -> String {
     let arms: Vec<&Arm> = document.arms.iter().collect();
     let creates =
         arms.iter().filter_map(|arm| first(arm)).map(|made| made.create_ns.len()).max().unwrap_or(0);
-    let rounds =
-        arms.iter().filter_map(|arm| arm.summary.as_ref()).map(|summary| summary.n).max().unwrap_or(0);
-    let mut text =
-        format!("CREATE DATABASE, ms ({creates} a round x {})\n", units::count(rounds as u64, "round"));
+    let times = units::count(rounds(document) as u64, "round");
+    let mut text = format!("CREATE DATABASE, ms ({creates} in a row x {times})\n");
     text += &table(document, &arms).render();
     text.push('\n');
     for finding in findings(document) {
@@ -81,6 +83,22 @@ pub(super) fn results(document: &Document) -> String {
         text += &notes::line(note);
     }
     text + &closing(document)
+}
+
+/// What is needed to repeat the run.
+pub(super) fn closing(document: &Document) -> String {
+    let (rounds, seed, kernel) = (rounds(document) as u64, document.seed, &document.host.kernel);
+    let planned = document.plan.as_ref().map_or(rounds, |plan| u64::from(plan.rounds));
+    let done = if document.complete {
+        units::count(planned, "round")
+    } else {
+        format!("INCOMPLETE, {rounds} of {}", units::count(planned, "round"))
+    };
+    paragraph(&format!("{done}, seed {seed}, kernel {kernel}."), 0)
+}
+
+fn rounds(document: &Document) -> usize {
+    document.arms.iter().filter_map(|arm| arm.summary.as_ref()).map(|summary| summary.n).max().unwrap_or(0)
 }
 
 fn first(arm: &Arm) -> Option<&Databases> {
@@ -157,35 +175,62 @@ fn of_databases(arm: &Arm, value: impl Fn(&Databases) -> Option<u64>) -> Option<
     median_of(arm, |sample: &Sample| sample.databases.as_ref().and_then(&value))
 }
 
-/// One sentence a comparison.
-fn findings(document: &Document) -> Vec<String> {
+/// One sentence a comparison; where no arm has rounds enough, one in all.
+pub(super) fn findings(document: &Document) -> Vec<String> {
+    let rounds = document.comparisons.iter().map(|comparison| comparison.rounds).max().unwrap_or(0);
+    if document.comparisons.iter().all(|comparison| comparison.verdict == Verdict::TooFewRounds) {
+        let few = format!("too few rounds for a verdict ({rounds}; 6 are needed).");
+        return if document.comparisons.is_empty() { Vec::new() } else { vec![few] };
+    }
     document.comparisons.iter().map(|comparison| finding(document, comparison)).collect()
 }
 
 fn finding(document: &Document, comparison: &Comparison) -> String {
-    let Comparison { baseline, arm, verdict, .. } = comparison;
-    let is_control =
-        document.arms.iter().any(|shown| shown.name == *arm && shown.labels.get("control").is_some());
-    let name = if is_control { "A/A control".to_owned() } else { format!("{arm} against {baseline}") };
+    let shown = |name: &str| document.arms.iter().find(|arm| arm.name == name);
+    let (Some(baseline), Some(arm)) = (shown(&comparison.baseline), shown(&comparison.arm)) else {
+        return String::new();
+    };
     let [ratio, low, high] = units::ratios(super::copy::gain(comparison));
+    if arm.labels.get("control").is_some() {
+        return format!("A/A control: {low} to {high}.");
+    }
+    let (common, mine, theirs) = (common(baseline, arm), own(arm, baseline), own(baseline, arm));
     let rounds = comparison.rounds;
-    match verdict {
-        Verdict::Faster => {
-            format!(
-                "{name}: {ratio} times as fast ({low} to {high}), {} of {rounds} rounds.",
-                comparison.wins
-            )
-        }
+    let said = match comparison.verdict {
+        Verdict::Faster => format!(
+            "{mine} is {ratio} times as fast as {theirs} ({low} to {high}), {} of {rounds} rounds",
+            comparison.wins
+        ),
         Verdict::Slower => format!(
-            "{name}: slower, by a factor of {ratio} ({low} to {high}), {} of {rounds} rounds.",
+            "{mine} takes {ratio} times as long as {theirs} ({low} to {high}), {} of {rounds} rounds",
             rounds - comparison.wins.min(rounds)
         ),
-        Verdict::NoDifferenceShown => format!("{name}: no difference shown ({low} to {high})."),
-        Verdict::TooFewRounds => {
-            format!("{name}: too few rounds for a verdict ({rounds}; 6 are needed): {low} to {high} seen.")
+        Verdict::NoDifferenceShown => {
+            format!("{mine} against {theirs}: no difference shown ({low} to {high})")
         }
-        Verdict::Drifting => format!("{name}: drifting: two copies of the baseline differ as much."),
-    }
+        Verdict::TooFewRounds => format!("{mine} against {theirs}: too few rounds for a verdict ({rounds})"),
+        Verdict::Drifting => {
+            format!("{mine} against {theirs}: drifting, two copies of the baseline differ as much")
+        }
+    };
+    if common.is_empty() { format!("{said}.") } else { format!("{common}: {said}.") }
+}
+
+/// What an arm has that the other has not.
+fn own(arm: &Arm, other: &Arm) -> String {
+    let values: Vec<&str> = arm
+        .labels
+        .iter()
+        .filter(|(name, value)| other.labels.get(name) != Some(*value))
+        .map(|(_, value)| value)
+        .collect();
+    values.join(", ")
+}
+
+/// What two arms have in common, as far as their names tell it.
+fn common(one: &Arm, other: &Arm) -> String {
+    let parts: Vec<&str> = one.name.split(" / ").collect();
+    other.name.split(" / ").filter(|part| parts.contains(part)).collect::<Vec<_>>().join(", ")
 }
 
 /// The calls of one untimed CREATE by arm.
@@ -198,7 +243,8 @@ fn calls(arms: &[&Arm]) -> Option<String> {
                 .iter()
                 .filter_map(|name| calls.get(*name).map(|count| format!("{name} {count}")))
                 .collect();
-            Some(format!("{}: {}", arm.name, told.join(", ")))
+            let told = if told.is_empty() { "none that syncs".to_owned() } else { told.join(", ") };
+            Some(format!("{}: {told}", arm.name))
         })
         .collect();
     (!counted.is_empty())
@@ -260,4 +306,115 @@ pub fn recommendation(document: &Document) -> String {
             0,
         )
         + &format!("  {before}CREATE DATABASE \"…\" TEMPLATE \"{template}\"{strategy};\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{Kind, Labels, Phases};
+    use crate::stats;
+
+    fn arm(server: &str, strategy: &str, elapsed_ms: u64) -> Arm {
+        let sample = |round: u32| {
+            let elapsed_ns = elapsed_ms * 1_000_000;
+            let copied = strategy == "file_copy";
+            let parts =
+                [("checkpoint_before_ns", 291), ("copy_ns", elapsed_ms - 577), ("checkpoint_after_ns", 286)];
+            let phases = parts.map(|(name, ms)| (name.to_owned(), ms * 1_000_000));
+            Sample {
+                round,
+                elapsed_ns,
+                phases: if copied { Phases::from(phases) } else { Phases::new() },
+                calls: [("fsync".to_owned(), 301), ("openat".to_owned(), 9)].into(),
+                databases: Some(Databases {
+                    create_ns: vec![elapsed_ns; 5],
+                    drop_ns: vec![100_000_000; 5],
+                    drop_elapsed_ns: 100_000_000,
+                    create_and_checkpoint_ns: Some(elapsed_ns + 281_700_000),
+                    wal_bytes: if copied { 776 } else { 4_508_877 },
+                    replay_ns: copied.then_some(300_000_000),
+                }),
+                ..Sample::default()
+            }
+        };
+        let samples: Vec<Sample> = (1..=7).map(sample).collect();
+        let elapsed: Vec<u64> = samples.iter().map(|sample| sample.elapsed_ns).collect();
+        Arm {
+            name: format!("{strategy} / {server}"),
+            labels: Labels::new().with(STRATEGY, strategy).with("server", server),
+            summary: stats::summary(&elapsed),
+            samples,
+            ..Arm::default()
+        }
+    }
+
+    fn document() -> Document {
+        let server = |name: &str| Server {
+            name: name.to_owned(),
+            version: "19devel".to_owned(),
+            scratch: true,
+            built: "assertions off, 8 kB blocks, checksums on".to_owned(),
+            ..Server::default()
+        };
+        Document {
+            complete: true,
+            seed: 42,
+            servers: vec![server("master"), server("patch")],
+            arms: vec![
+                arm("master", "file_copy", 2611),
+                arm("patch", "file_copy", 845),
+                arm("master", "wal_log", 600),
+            ],
+            comparisons: vec![Comparison {
+                baseline: "file_copy / master".to_owned(),
+                arm: "file_copy / patch".to_owned(),
+                ratio: Some(3.09),
+                ratio_ci95: Some([2.98, 3.21]),
+                ratio_seen: None,
+                rounds: 7,
+                wins: 7,
+                verdict: Verdict::Faster,
+            }],
+            ..Document::new(Kind::Createdb)
+        }
+    }
+
+    #[test]
+    fn the_table_and_the_finding_stand_within_79_columns() {
+        let text = anstream::adapter::strip_str(&results(&document())).to_string();
+        let expected = "\
+CREATE DATABASE, ms (5 in a row x 7 rounds)
+server  strategy   median    min    max  ckpt1   copy  ckpt2  +CHECKPT     WAL
+master  file_copy    2611   2611   2611  291.0   2034  286.0      2893   776 B
+patch   file_copy   845.0  845.0  845.0  291.0  268.0  286.0      1127   776 B
+master  wal_log     600.0  600.0  600.0      -      -      -     881.7  4.3 MB
+
+file_copy: patch is 3.1 times as fast as master (3.0 to 3.2), 7 of 7 rounds.
+Calls of the backend in one untimed CREATE: file_copy / master: fsync 301;
+file_copy / patch: fsync 301; wal_log / master: fsync 301.
+Replay of one CREATE on a standby: file_copy / master 300 ms, file_copy / patch
+300 ms.
+DROP DATABASE: file_copy / master 100 ms, file_copy / patch 100 ms, wal_log /
+master 100 ms.
+7 rounds, seed 42, kernel .
+";
+        assert_eq!(text, expected);
+        assert!(header(&document()).starts_with(
+            "master 19devel, patch 19devel; assertions off, 8 kB blocks, checksums on in\nboth.\n"
+        ));
+    }
+
+    #[test]
+    fn what_is_recommended_is_the_fastest_with_the_line_to_write() {
+        let mut document = document();
+        document.arms[1].labels = document.arms[1].labels.clone().with("jobs", "4");
+        let text = recommendation(&document);
+        assert!(text.contains("file_copy / master 0.4"), "{text}");
+        assert!(text.contains("wal_log / master 1.4"), "{text}");
+        assert!(text.contains("(1.4 clones per second): 1 session at once"), "{text}");
+        assert!(
+            text.ends_with("  CREATE DATABASE \"…\" TEMPLATE \"template\" STRATEGY wal_log;\n"),
+            "{text}"
+        );
+    }
 }

@@ -1,5 +1,6 @@
 //! The finding in words: who won by how much, what the disk did, where the time went.
 
+use super::bystander;
 use super::copy::{POLICY, compared_in_table, gain, is_floor, median_of, row_name};
 use super::layout::together;
 use super::units::{self, Scale};
@@ -19,6 +20,7 @@ pub(super) fn at_place(document: &Document, arms: &[&Arm]) -> Option<String> {
     if let Some(best) = best {
         sentences.extend(contest(document, arms, baseline, best));
     }
+    sentences.extend(bystander::sentences(document, arms, best));
     sentences.extend(where_the_time_goes(document, told));
     let both = [baseline, told];
     sentences.extend(throughput(document, if best.is_some() { &both } else { &both[..1] }));
@@ -27,16 +29,25 @@ pub(super) fn at_place(document: &Document, arms: &[&Arm]) -> Option<String> {
     Some(sentences.join(" "))
 }
 
+/// More sentences that say no difference was shown than this are one.
+const FEW: usize = 4;
+
 /// The same policy at other places than the first.
 pub(super) fn between_places(document: &Document) -> Vec<String> {
     let place =
         |arm: &str| document.arms.iter().find(|a| a.name == arm).and_then(|arm| arm.labels.get("place"));
-    document
-        .comparisons
-        .iter()
-        .filter(|comparison| place(&comparison.arm) != place(&comparison.baseline))
-        .map(|comparison| format!("{}.", verdict_in_words(comparison, &comparison.arm, &comparison.baseline)))
-        .collect()
+    let between = document.comparisons.iter().filter(|found| place(&found.arm) != place(&found.baseline));
+    let (alike, others): (Vec<_>, Vec<_>) =
+        between.partition(|found| found.verdict == Verdict::NoDifferenceShown);
+    let sentence = |found: &&Comparison| format!("{}.", verdict_in_words(found, &found.arm, &found.baseline));
+    let mut sentences: Vec<String> = others.iter().map(sentence).collect();
+    if alike.len() <= FEW {
+        sentences.extend(alike.iter().map(sentence));
+    } else {
+        let names: Vec<&str> = alike.iter().map(|found| found.arm.as_str()).collect();
+        sentences.push(format!("no difference to the first place shown: {}.", names.join(", ")));
+    }
+    sentences
 }
 
 /// The fastest arm that promises at least what the baseline does; the baseline itself is not one.
@@ -184,7 +195,7 @@ fn throughput(document: &Document, arms: &[&Arm]) -> Option<String> {
 }
 
 fn control(document: &Document, arms: &[&Arm]) -> Option<String> {
-    let control = arms.iter().find(|arm| arm.labels.get("control").is_some())?;
+    let control = arms.iter().find(|arm| arm.labels.get("control") == Some("A/A"))?;
     let comparison = document.comparisons.iter().find(|comparison| comparison.arm == control.name)?;
     let [low, high] = comparison.ratio_ci95.or(comparison.ratio_seen)?;
     Some(together("A/A control: ") + &format!("{low:.2} to {high:.2}."))

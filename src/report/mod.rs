@@ -1,6 +1,7 @@
 //! Floor 5: a document rendered; it never measures, and it reads nothing but the document. Text for the terminal is at
 //! most 79 columns wide, so that it survives a mail; colour marks what the words already say and may be stripped.
 
+mod bystander;
 mod compare;
 mod copy;
 mod createdb;
@@ -9,10 +10,12 @@ mod finding;
 mod layout;
 mod notes;
 mod pg_layout;
+mod plug;
 mod price;
 mod probe;
 mod published;
 mod rates;
+mod restore;
 mod stack_words;
 mod units;
 
@@ -23,7 +26,7 @@ pub use drive::drive;
 pub use pg_layout::pg_test_fsync;
 pub use units::{duration, size};
 
-use crate::results::{Document, Kind};
+use crate::results::{Document, Kind, SyncVerdict};
 
 /// Columns a terminal report keeps to.
 pub const WIDTH: usize = 79;
@@ -45,8 +48,15 @@ pub fn header(document: &Document) -> String {
         Kind::Published => String::new(),
         Kind::Price => price::header(document),
         Kind::Createdb => createdb::header(document),
+        Kind::Plug => plug::header(document),
+        Kind::Restore => restore::header(document),
         _ => copy::header(document),
     }
+}
+
+/// What a probe proves, in words, freed of colour.
+pub fn verdict(verdict: &SyncVerdict) -> String {
+    anstream::adapter::strip_str(&probe::verdict_words(verdict)).to_string()
 }
 
 /// What a run has found.
@@ -56,6 +66,8 @@ pub fn results(document: &Document) -> String {
         Kind::Published => published::results(document),
         Kind::Price => price::results(document),
         Kind::Createdb => createdb::results(document),
+        Kind::Plug => plug::results(document),
+        Kind::Restore => restore::results(document),
         _ => copy::results(document),
     }
 }

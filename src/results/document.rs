@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Baseline, Labels, Note, PerOperation, Promise, PublishedSet, Sample, Server, Stack, SyncVerdict,
+    Baseline, Labels, Note, PerOperation, PlantedFault, PowerCuts, Promise, PublishedSet, Sample, Server,
+    Stack, SyncVerdict,
 };
 use crate::stats::{Percentiles, Summary, Verdict};
 
@@ -54,6 +55,12 @@ pub struct Document {
     /// The runs of pg_test_fsync that were read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sets: Vec<PublishedSet>,
+    /// The checker of power cuts found what was planted, and nothing else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub injector_valid: Option<bool>,
+    /// What was planted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub planted: Vec<PlantedFault>,
     /// The servers measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<Server>,
@@ -85,6 +92,8 @@ impl Document {
             baseline: None,
             verdict: None,
             sets: Vec::new(),
+            injector_valid: None,
+            planted: Vec::new(),
             servers: Vec::new(),
             notes: Vec::new(),
         }
@@ -107,6 +116,10 @@ pub enum Kind {
     Price,
     /// CREATE DATABASE on real servers.
     Createdb,
+    /// Power cuts under a copy.
+    Plug,
+    /// Dumps loaded into real servers.
+    Restore,
 }
 
 /// Name and version of the program.
@@ -204,6 +217,27 @@ pub struct Arm {
     /// Latency of each kind of sync over all trials that are not ignored.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub latency: BTreeMap<String, Percentiles>,
+    /// What somebody else felt who synced beside the trials that are not ignored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bystander: Option<Bystander>,
+    /// What came of power cuts.
+    #[serde(flatten)]
+    pub power_cuts: Option<PowerCuts>,
+}
+
+/// Syncs of somebody else on the same file system; latencies from the moment each was due, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bystander {
+    /// Due in a second.
+    pub per_second: u32,
+    /// Syncs counted.
+    pub n: u64,
+    /// The median, however few there are.
+    pub p50_ns: u64,
+    /// All but one of a hundred took at most this; absent below 1000 syncs.
+    pub p99_ns: Option<u64>,
+    /// The slowest; an observation, not a bound.
+    pub max_ns: u64,
 }
 
 /// Why an arm could not be at its place.

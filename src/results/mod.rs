@@ -6,18 +6,24 @@ pub mod document;
 pub mod labels;
 pub mod note;
 pub mod pair;
+pub mod plug;
 pub mod probe;
 pub mod promise;
+pub mod restored;
 pub mod sample;
 pub mod stack;
 pub mod text;
 
 pub use databases::{Databases, Server};
-pub use document::{Arm, Comparison, Document, Failed, Host, Input, Kind, Place, Planned, Refused, Tool};
+pub use document::{
+    Arm, Bystander, Comparison, Document, Failed, Host, Input, Kind, Place, Planned, Refused, Tool,
+};
 pub use labels::Labels;
 pub use note::{Note, NoteCode, Severity};
 pub use pair::{Pair, PairLine};
+pub use plug::{CutExample, InFact, PlantedFault, PowerCuts};
 pub use probe::{Baseline, PerOperation, PublishedRow, PublishedSet, SyncVerdict};
 pub use promise::Promise;
+pub use restored::Restored;
 pub use sample::{DeviceCounters, Phases, Sample};
 pub use stack::{CacheView, Disk, Layer, Stack};

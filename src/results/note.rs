@@ -74,6 +74,8 @@ pub enum NoteCode {
     Outliers,
     /// A line of a published output could not be read.
     UnreadLine,
+    /// The place cannot keep the bystander's rate, even without a copy.
+    Overloaded,
     /// What was measured happened on a simulated drive.
     Simulated,
     /// A write log breaks off.
@@ -90,6 +92,8 @@ pub enum NoteCode {
     CopiedDiffers,
     /// Something could not be measured here.
     NotMeasured,
+    /// pg_restore met errors and went on: what was restored is not all that was dumped.
+    ErrorsIgnored,
 }
 
 impl fmt::Display for NoteCode {

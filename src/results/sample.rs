@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Databases;
+use super::{Databases, Restored};
 
 /// Named parts of a trial that exclude each other, in nanoseconds; each name ends in `_ns`.
 pub type Phases = BTreeMap<String, u64>;
@@ -64,6 +64,9 @@ pub struct Sample {
     /// Of a trial of CREATE DATABASE; its `calls` are those of the backend in one untimed CREATE before the first trial.
     #[serde(flatten)]
     pub databases: Option<Databases>,
+    /// Of a trial of a restore.
+    #[serde(flatten)]
+    pub restored: Option<Restored>,
 }
 
 impl Sample {

@@ -226,6 +226,14 @@ pub enum ServerError {
         /// Its name.
         name: String,
     },
+    /// A server that does not notice that a client was killed, or has not done with its statement.
+    #[error("the server still runs a statement of session \"{name}\" after {} s", .limit.as_secs())]
+    SessionStillThere {
+        /// Its `application_name`.
+        name: String,
+        /// How long it was waited for.
+        limit: Duration,
+    },
     /// A setting that is not changed on a server of others.
     #[error("{name} is varied on scratch clusters only")]
     ScratchOnly {

@@ -6,8 +6,10 @@ pub mod cluster;
 pub mod connect;
 pub mod conninfo;
 pub mod createdb;
+pub mod dump;
 pub mod error;
 pub mod features;
+pub mod restore;
 pub mod settings;
 pub mod sql;
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::trace::Window;
+use super::trace::{Listed, Window};
 
 /// How bytes are moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +132,14 @@ impl Script<'_> {
         self.say(format!("close {path}"));
     }
 
+    fn listing(&self, path: &str) -> &[Listed] {
+        let seen = self.tree.seen;
+        let found = seen.listings.get(path);
+        found.unwrap_or_else(|| {
+            panic!("{}: {path} was not listed in\n{}", self.p.policy, seen.lines.join("\n"))
+        })
+    }
+
     fn size(&self, file: &str) -> u64 {
         *self.tree.sizes.get(file).unwrap_or_else(|| panic!("{file} is not in the tree"))
     }
@@ -143,7 +151,7 @@ impl Script<'_> {
         self.opens_listing(&source);
         let sorted =
             matches!(self.p.sync, Sync::Each(false) | Sync::Syncfs) && self.p.order != Order::Readdir;
-        let mut entries = self.tree.seen.listings[&source].clone();
+        let mut entries = self.listing(&source).to_vec();
         let path = |name: &str| format!("{at}/{name}");
         if sorted {
             if self.p.lstat || self.p.order == Order::Size {
@@ -298,7 +306,7 @@ impl Script<'_> {
 
     /// Entries of a copied directory as every pass lists them: path, inode, whether it is a file.
     fn listed(&self, at: &str) -> Vec<(String, u64, bool)> {
-        let listed = self.tree.seen.listings[&format!("C{at}")].iter();
+        let listed = self.listing(&format!("C{at}")).iter();
         let passes = [self.p.settle, matches!(self.p.hint, Hint::Pass(_)), self.p.sync == Sync::After];
         let times = passes.iter().filter(|pass| **pass).count();
         let all: Vec<_> = listed.map(|entry| (entry, format!("{at}/{}", entry.name))).collect();

@@ -77,7 +77,7 @@ impl<'a, 's> CreatedbArm<'a, 's> {
     }
 
     /// The same arm as the baseline's second copy.
-    pub(super) fn as_control(mut self) -> Self {
+    pub(super) fn into_control(mut self) -> Self {
         self.labels = self.labels.with(CONTROL, AA);
         self
     }
@@ -98,10 +98,11 @@ impl<'a, 's> CreatedbArm<'a, 's> {
         let (strategy, watch) = (self.strategy, self.bench.watch);
         let subject = Subject { features, strategy, template, names, live: live.as_ref(), watch };
         let name = names.name(0);
-        let entries = subject.announce(std::slice::from_ref(&name)).map_err(halt)?;
-        subject.prepare(session).map_err(halt)?;
+        let entries = subject.announce(std::slice::from_ref(&name)).map_err(|error| halt(&error))?;
+        subject.prepare(session).map_err(|error| halt(&error))?;
         let sql = subject.create(&name);
-        let backend = session.value("SELECT pg_backend_pid()").map_err(halt)?.parse().unwrap_or(0);
+        let backend =
+            session.value("SELECT pg_backend_pid()").map_err(|error| halt(&error))?.parse().unwrap_or(0);
         let mut not_counted = None;
         let made = match cluster {
             Some(cluster) => match counted(backend, cluster.run_directory(), watch, || session.run(&sql)) {
@@ -117,10 +118,10 @@ impl<'a, 's> CreatedbArm<'a, 's> {
         if let Ok(Some(contents)) = template::contents(session, features, &name) {
             copied.insert(strategy, contents);
         }
-        drop_ours(session, &name).map_err(halt)?;
-        subject.forget(&entries).map_err(halt)?;
+        drop_ours(session, &name).map_err(|error| halt(&error))?;
+        subject.forget(&entries).map_err(|error| halt(&error))?;
         drop(server);
-        self.calls = Some(made.map_err(halt)?);
+        self.calls = Some(made.map_err(|error| halt(&error))?);
         if let Some(text) = not_counted {
             self.note(Note::info(NoteCode::NotMeasured, text));
         }
@@ -182,12 +183,13 @@ impl Arm for CreatedbArm<'_, '_> {
     fn prepare(&mut self, _trial: &Trial) -> Result<(), Halt> {
         {
             let mut server = self.server.borrow_mut();
-            server.set(&self.settings, self.bench.watch).map_err(halt)?;
+            server.set(&self.settings, self.bench.watch).map_err(|error| halt(&error))?;
             let Server { session, template, cluster, .. } = &mut *server;
-            template::wait_until_free(session, template, self.bench.wait, self.bench.watch).map_err(halt)?;
+            template::wait_until_free(session, template, self.bench.wait, self.bench.watch)
+                .map_err(|error| halt(&error))?;
             // Somebody's server is measured as it is; ours begins each trial with nothing dirty.
             if cluster.is_some() {
-                session.run("CHECKPOINT").map_err(halt)?;
+                session.run("CHECKPOINT").map_err(|error| halt(&error))?;
             }
         }
         self.look_once()?;
@@ -198,7 +200,7 @@ impl Arm for CreatedbArm<'_, '_> {
         self.bench.watch.event(Event::Phase(Phase::Copying));
         let place = self.place();
         let before = place.and_then(Place::counters);
-        let (measured, replay_ns) = self.measure().map_err(halt)?;
+        let (measured, replay_ns) = self.measure().map_err(|error| halt(&error))?;
         let after = place.and_then(Place::counters);
         Ok(Sample {
             elapsed_ns: measured.elapsed_ns,
@@ -247,7 +249,7 @@ impl Arm for CreatedbArm<'_, '_> {
 }
 
 /// An error as a failed trial, its hint with it.
-fn halt(error: ServerError) -> Halt {
+fn halt(error: &ServerError) -> Halt {
     if matches!(error, ServerError::Stopped(_)) {
         return Halt::Stopped;
     }

@@ -270,7 +270,7 @@ impl Entered<'_> {
                         let is_baseline = arms.is_empty();
                         arms.push(Box::new(arm()));
                         if is_baseline && request.aa {
-                            arms.push(Box::new(arm().as_control()));
+                            arms.push(Box::new(arm().into_control()));
                         }
                     }
                 }

@@ -7,6 +7,7 @@ use super::{CreatedbError, CreatedbRequest, Refusal, Source};
 use crate::results::{self, Labels, Note, NoteCode};
 use crate::server::cluster::{Cluster, Standby};
 use crate::server::connect::{Session, connect};
+use crate::server::conninfo::Target;
 use crate::server::createdb::Strategy;
 use crate::server::createdb::database::{Names, system_identifier};
 use crate::server::createdb::dirt::Dirt;
@@ -56,13 +57,16 @@ impl<'a> Server<'a> {
         journal: &'a Journal,
         watch: &dyn Watch,
     ) -> Result<Self, CreatedbError> {
+        let names = Names::new();
         let (cluster, mut session) = match source {
             Source::Scratch { directory, binaries, .. } => {
                 let cluster = Cluster::make(directory, binaries, &request.settings, journal, watch)?;
                 let session = cluster.session("postgres")?;
                 (Some(cluster), session)
             }
-            Source::Live { target, .. } => (None, connect(target)?),
+            Source::Live { target, .. } => {
+                (None, connect(&Target { application_name: names.session(), ..(**target).clone() })?)
+            }
         };
         let features = Features::read(&mut session)?;
         let live = match &cluster {
@@ -86,7 +90,7 @@ impl<'a> Server<'a> {
             facts,
             standby: None,
             dirt: None,
-            names: Names::new(),
+            names,
             live,
             copied: BTreeMap::new(),
             in_force: Vec::new(),
@@ -156,14 +160,14 @@ impl<'a> Server<'a> {
         if self.in_force == settings {
             return Ok(());
         }
-        match &self.cluster {
-            Some(cluster) => apply(cluster, settings, watch)?,
-            None => {
-                for (n, change) in self.changed.drain(..).rev() {
-                    self.journal.undo(n, &change).map_err(ServerError::Undo)?;
-                }
-                self.changed = apply_live(&mut self.session, settings, self.journal, watch)?;
+        if let Some(cluster) = &self.cluster {
+            apply(cluster, settings, watch)?;
+        } else {
+            for (n, change) in self.changed.drain(..).rev() {
+                change.restore(&mut self.session)?;
+                self.journal.done(n)?;
             }
+            self.changed = apply_live(&mut self.session, settings, self.journal, watch)?;
         }
         // What was connected before may have been sent away by a restart, and keeps what it was started with.
         self.session = match &self.cluster {

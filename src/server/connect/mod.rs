@@ -15,6 +15,8 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::conninfo::{Address, Host, SessionAttrs, SslMode, Target, quoted};
 use super::error::ServerError;
+use super::sql::literal;
+use crate::sys::watch::Deadline;
 
 /// A connection, and how it came about.
 pub struct Session {
@@ -63,6 +65,9 @@ pub enum Reason {
     #[error("server is not in hot standby mode")]
     NotStandby,
 }
+
+/// How long a server may go on with the statement of a client that was killed.
+const GONE_LIMIT: Duration = Duration::from_mins(5);
 
 /// Connects to the first host and database that will do.
 ///
@@ -275,6 +280,33 @@ impl Session {
     pub fn another(&self, database: &str) -> Result<Self, ServerError> {
         let target = Target { hosts: vec![self.host.clone()], ..self.target.clone() };
         connect_to(&target, database)
+    }
+
+    /// What it is called in `pg_stat_activity`.
+    pub fn name(&self) -> &str {
+        &self.target.application_name
+    }
+
+    /// Waits until no session of a name is left: the server goes on with a statement whose client was killed, and a
+    /// database it still creates would appear after it was looked for.
+    pub fn wait_until_gone(&mut self, name: &str) -> Result<(), ServerError> {
+        let deadline = Deadline::after(GONE_LIMIT);
+        let sql = format!(
+            "SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE application_name = {} AND pid <> pg_backend_pid()",
+            literal(name)
+        );
+        while self.value(&sql)? != "0" {
+            if deadline.reached() {
+                return Err(ServerError::SessionStillThere { name: name.to_owned(), limit: GONE_LIMIT });
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Where it leads, as libpq says it: `at "db", port 5432`, `on socket "/tmp/.s.PGSQL.5432"`.
+    pub fn place(&self) -> String {
+        place(&self.host)
     }
 
     /// Whether the server is on this machine for certain: reached by a socket.

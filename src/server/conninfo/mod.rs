@@ -15,7 +15,7 @@ use std::time::Duration;
 pub use error::ConninfoError;
 pub use files::Caution;
 pub use keywords::{KEYWORDS, Support};
-pub use text::{is_conninfo, quoted, redacted};
+pub use text::{is_conninfo, quoted};
 pub use tls_files::{CertMode, SslMode, TlsWish, Versions};
 
 use files::Wanted;

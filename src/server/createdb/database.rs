@@ -1,5 +1,6 @@
 //! Databases of ours on a server: their names, the comment that says whose they are, and their end.
 
+use postgres::error::SqlState;
 use serde::{Deserialize, Serialize};
 
 use crate::server::connect::{Session, connect};
@@ -31,6 +32,11 @@ impl Names {
         format!("{PREFIX}{}_{n}", self.id)
     }
 
+    /// What the run's sessions are called, for `clean` to wait until the server has noticed that they are dead.
+    pub fn session(&self) -> String {
+        session_of(&self.name(0))
+    }
+
     /// What is written on each.
     pub fn comment(&self) -> String {
         comment(&self.name(0))
@@ -50,8 +56,16 @@ impl Default for Names {
 
 /// The comment that belongs to a name of ours.
 fn comment(name: &str) -> String {
-    let id = name.trim_start_matches(PREFIX).split('_').next().unwrap_or_default();
-    format!("scratch database of fsynclab run {id}; safe to drop")
+    format!("scratch database of fsynclab run {}; safe to drop", id_of(name))
+}
+
+/// What the sessions of the run were called to which a name of ours belongs.
+fn session_of(name: &str) -> String {
+    format!("fsynclab {}", id_of(name))
+}
+
+fn id_of(name: &str) -> &str {
+    name.trim_start_matches(PREFIX).split('_').next().unwrap_or_default()
 }
 
 /// A name that a server would cut is refused.
@@ -98,7 +112,11 @@ pub fn find(session: &mut Session, name: &str) -> Result<Found, ServerError> {
 pub fn drop_ours(session: &mut Session, name: &str) -> Result<bool, ServerError> {
     match find(session, name)? {
         Found::Nothing => Ok(false),
-        Found::Ours { .. } => session.run(&format!("DROP DATABASE {}", identifier(name))).map(|()| true),
+        Found::Ours { .. } => match session.run(&format!("DROP DATABASE {}", identifier(name))) {
+            // Somebody was dropping it when we looked: a run that was killed in its DROP.
+            Err(error) if error.sql_state() == Some(&SqlState::INVALID_CATALOG_NAME) => Ok(false),
+            dropped => dropped.map(|()| true),
+        },
         Found::Foreign => Err(ServerError::ForeignDatabase { name: name.to_owned() }),
     }
 }
@@ -133,6 +151,7 @@ impl Undo for ScratchDatabase {
         if system_identifier(&mut session)? != self.system_identifier {
             return Err(ServerError::AnotherServer { conninfo: self.conninfo.clone() });
         }
+        session.wait_until_gone(&session_of(&self.name))?;
         Ok(if drop_ours(&mut session, &self.name)? { Undone::Now } else { Undone::Before })
     }
 }

@@ -30,7 +30,7 @@ const FIXED: &[&str] = &[
     "data_checksums",
 ];
 
-/// Settings that differ between any two clusters and change no time.
+/// Settings that initdb writes because a version has them, and that change no time here; then settings that differ between any two clusters and change no time.
 const OWN: &[&str] = &[
     "cluster_name",
     "config_file",
@@ -45,6 +45,7 @@ const OWN: &[&str] = &[
     "timezone",
     "unix_socket_directories",
     "application_name",
+    "autovacuum_worker_slots",
     "client_encoding",
 ];
 

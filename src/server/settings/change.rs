@@ -81,6 +81,7 @@ pub fn apply_live(
         let undo = ChangedSetting {
             conninfo: session.conninfo(),
             system_identifier: system_identifier.clone(),
+            session: session.name().to_owned(),
             name: setting.name.clone(),
             before: in_auto_conf(session, &setting.name)?,
         };
@@ -143,6 +144,8 @@ fn in_auto_conf(session: &mut Session, name: &str) -> Result<Option<String>, Ser
 pub struct ChangedSetting {
     conninfo: String,
     system_identifier: String,
+    /// What the run's sessions were called.
+    session: String,
     name: String,
     before: Option<String>,
 }
@@ -161,12 +164,20 @@ impl Undo for ChangedSetting {
         if system_identifier(&mut session)? != self.system_identifier {
             return Err(ServerError::AnotherServer { conninfo: self.conninfo.clone() });
         }
-        if in_auto_conf(&mut session, &self.name)? == self.before {
+        session.wait_until_gone(&self.session)?;
+        self.restore(&mut session)
+    }
+}
+
+impl ChangedSetting {
+    /// Sets it back by a session of the same server, and reads the file back.
+    pub fn restore(&self, session: &mut Session) -> Result<Undone, ServerError> {
+        if in_auto_conf(session, &self.name)? == self.before {
             return Ok(Undone::Before);
         }
-        alter_system(&mut session, &self.name, self.before.as_deref())?;
+        alter_system(session, &self.name, self.before.as_deref())?;
         session.run("SELECT pg_catalog.pg_reload_conf()")?;
-        match in_auto_conf(&mut session, &self.name)? {
+        match in_auto_conf(session, &self.name)? {
             after if after == self.before => Ok(Undone::Now),
             after => Err(ServerError::SettingNotInForce {
                 asked: Setting { name: self.name.clone(), value: self.before.clone().unwrap_or_default() },

@@ -7,6 +7,7 @@
 //!   the namespace it serves would wait for itself.
 //! - A keeper process waits until both are gone and removes the loop number.
 
+mod image;
 mod keeper;
 mod make;
 mod plan;
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 
+pub use image::ImageDevice;
 pub use plan::model_of;
 pub use run::{MOUNT_VARIABLE, run_command};
 pub use teardown::{Record, leftovers, remove_number, umount};

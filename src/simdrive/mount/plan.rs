@@ -82,7 +82,7 @@ const FLAGS: &[(&str, MsFlags)] = &[
     ("lazytime", MsFlags::MS_LAZYTIME),
 ];
 
-fn split_options(options: &str) -> (MsFlags, String) {
+pub(super) fn split_options(options: &str) -> (MsFlags, String) {
     let mut flags = MsFlags::empty();
     let mut rest = Vec::new();
     for option in options.split(',').filter(|option| !option.is_empty()) {

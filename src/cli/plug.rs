@@ -1,0 +1,186 @@
+//! `fsynclab plug copy`: power cuts under a template copy: is what a policy promised still there?
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anstream::ColorChoice;
+use clap::Subcommand;
+
+use super::paper::Paper;
+use super::problem::{Problem, Status};
+use super::screen::Screen;
+use super::{clean, grammar, output, redact};
+use crate::lab::plug::{PlugError, PlugRequest};
+use crate::powercut::Plan;
+use crate::powercut::cuts::Image;
+use crate::replay::template::Template;
+use crate::report;
+use crate::results::Document;
+use crate::simdrive::spec::Spec;
+use crate::sys::journal::{self, Journal};
+use crate::sys::random::fresh_seed;
+use crate::sys::signals::Signals;
+use crate::sys::watch::{Event, Phase, Stop, Watch};
+
+/// Power cuts: is what was promised still there?
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Copy(Box<CopyArgs>),
+}
+
+/// Cut the power under a template copy on a simulated drive, at many points, and see what is left
+///
+/// The copy is recorded, then what may be left after each cut is mounted as after a reboot and compared with what was
+/// acknowledged. In every run faults are planted first: a checker that does not find them says so and ends.
+#[derive(Debug, clap::Args)]
+struct CopyArgs {
+    /// A built-in template, a directory or a shape file: its names and sizes; contents are made for the run
+    #[arg(value_name = "TEMPLATE", default_value = "pg15")]
+    template: OsString,
+    /// The drive, MODEL[,write-cache=on|off][,flush=honest|ignored][,fs=ext4|xfs|btrfs][,size=SIZE][,mount=OPTIONS]
+    #[arg(long, value_name = "SPEC", value_parser = spec)]
+    sim: Spec,
+    /// Policies, NAME[+AXIS=VALUE]…
+    #[arg(
+        long = "policy",
+        value_name = "POLICY",
+        value_delimiter = ',',
+        default_value = "immediate,deferred,never"
+    )]
+    policies: Vec<String>,
+    /// Random cuts during the copy, and as many after its end
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    cuts: usize,
+    /// About so many images at flushes and acknowledgements, spread over all of them
+    #[arg(long, value_name = "N", default_value_t = 600)]
+    aimed: usize,
+    /// Every random choice follows from it [default: a new one, printed]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Write the results to FILE, replaced after every policy; - is standard output, and nothing else goes there
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// No image is judged after this; what was judged is kept
+    #[arg(long, value_name = "DURATION", value_parser = grammar::duration)]
+    time_limit: Option<Duration>,
+    /// Where the drive's contents and its write log lie while the run lasts
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    scratch: PathBuf,
+    /// Keep the write log in this file
+    #[arg(long, value_name = "FILE")]
+    write_log: Option<PathBuf>,
+    /// Judge this write log in place of a new one: the same seed gives the same verdicts
+    #[arg(long, value_name = "FILE", conflicts_with = "write_log")]
+    from_log: Option<PathBuf>,
+    /// Judge one image of the write log, as an example names it
+    #[arg(long, value_name = "IMAGE", requires = "from_log", value_parser = image)]
+    image: Option<Image>,
+    /// Take every write for certain: the checker must find itself blind
+    #[arg(long, hide = true)]
+    blind: bool,
+}
+
+fn spec(text: &str) -> Result<Spec, String> {
+    text.parse().map_err(|error: crate::simdrive::Error| error.to_string())
+}
+
+fn image(text: &str) -> Result<Image, String> {
+    text.parse().map_err(|error: crate::powercut::image_text::NoImage| error.to_string())
+}
+
+/// Cuts, prints, undoes; the exit status.
+pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<ExitCode> {
+    let Command::Copy(args) = &args.command;
+    let request = request(args)?;
+    let screen = Screen::new(Signals::install()?, verbose);
+    let paper = Paper::new(args.json.as_deref(), color)?;
+    let state = journal::state_directory()?;
+    super::copy::offer_cleaning(&state, &screen);
+    let journal = Journal::create(&state)?;
+    if let Some(image) = &args.image {
+        let shown = request.show(image, &journal).map_err(|error| problem(&error));
+        clean::undo_own(journal)?;
+        return show(&shown?, color);
+    }
+    paper.head(&request.head())?;
+    if let Some(temporary) = paper.temporary() {
+        journal.push(&temporary)?;
+    }
+    let done = request.run(&journal, &screen, &mut |document| {
+        screen.event(Event::Phase(Phase::WritingResults));
+        paper.keep(document)
+    });
+    screen.event(Event::Phase(Phase::Undoing));
+    let undone = clean::undo_own(journal);
+    screen.finish();
+    let document = done.map_err(|error| problem(&error))?;
+    let status = status(&document, screen.stop());
+    paper.finish(&document)?;
+    undone?;
+    Ok(status)
+}
+
+fn request(args: &CopyArgs) -> Result<PlugRequest, Problem> {
+    let policies = grammar::policies(&args.policies)?;
+    let template = Template::resolve(&args.template, 1)
+        .map_err(|error| Problem::failed(error.to_string()).hint(error.hint()))?;
+    let seed = args.seed.unwrap_or_else(fresh_seed);
+    Ok(PlugRequest {
+        spec: args.sim.clone(),
+        template,
+        policies,
+        plan: Plan { cuts: args.cuts, aimed: args.aimed, seed, emptied: args.blind },
+        time_limit: args.time_limit,
+        scratch: args.scratch.clone(),
+        write_log: args.write_log.clone(),
+        from_log: args.from_log.clone(),
+        argv: redact::arguments(std::env::args_os()),
+    })
+}
+
+fn problem(error: &PlugError) -> Problem {
+    match error {
+        PlugError::Cut(cut) if cut.is_unavailable() => Problem::refused(cut.to_string()).hint(cut.hint()),
+        PlugError::Cut(cut) => Problem::failed(cut.to_string()).hint(cut.hint()),
+        PlugError::Sys(sys) => Problem::failed(sys.to_string()).hint(sys.hint()),
+    }
+}
+
+fn status(document: &Document, stop: Option<Stop>) -> ExitCode {
+    let broken =
+        document.arms.iter().filter_map(|arm| arm.power_cuts.as_ref()).any(|cuts| !cuts.promise_kept);
+    match stop {
+        _ if document.injector_valid == Some(false) => Status::Failed.into(),
+        _ if broken => Status::No.into(),
+        Some(Stop::Signal(signal)) if !document.complete => Status::Signal(signal).into(),
+        _ if document.arms.iter().all(|arm| arm.refused.is_some()) => Status::Refused.into(),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// What is found on one image, a line each.
+fn show(judged: &crate::powercut::stage::Judged, color: ColorChoice) -> anyhow::Result<ExitCode> {
+    let mut text = String::new();
+    if judged.repaired {
+        text += "needs-fsck: the file system was repaired before it could be mounted\n";
+    }
+    for finding in &judged.findings {
+        let promised = if finding.promised { "promised" } else { "not promised" };
+        let (path, detail) = (crate::sys::error::shown(&finding.path), &finding.detail);
+        text += &report::wrapped(&format!("{}: {path}: {detail} ({promised})", finding.verdict), 2);
+    }
+    if text.is_empty() {
+        "kept: everything is there\n".clone_into(&mut text);
+    }
+    output::print(&text, color)?;
+    let broken = judged.findings.iter().any(|finding| finding.promised);
+    Ok(if broken { Status::No.into() } else { ExitCode::SUCCESS })
+}

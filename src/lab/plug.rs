@@ -1,0 +1,311 @@
+//! Power cuts under a copy, as a document: the conductor has no rounds here, for a cut is no trial with a time.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use super::head::begun;
+use crate::powercut::judge::Verdict;
+use crate::powercut::planted::Wanted;
+use crate::powercut::stage::Judged;
+use crate::powercut::trial::{Example, Tally};
+use crate::powercut::{Campaign, Error, Plan, Proof, Recorded, cuts::Image};
+use crate::replay::policy::Policy;
+use crate::replay::template::Template;
+use crate::results::plug::Verdicts;
+use crate::results::{
+    Arm, CutExample, Document, InFact, Input, Kind, Labels, Note, NoteCode, Place, PlantedFault, PowerCuts,
+    Refused, Stack,
+};
+use crate::simdrive::spec::Spec;
+use crate::stats::bound_95;
+use crate::sys::SysError;
+use crate::sys::clock::now_ns;
+use crate::sys::error::shown;
+use crate::sys::journal::Journal;
+use crate::sys::kernel::{Call, Fault};
+use crate::sys::run_directory::RunDirectory;
+use crate::sys::watch::{Deadline, Event, Stop, Watch};
+
+/// What is copied, on which drive, and how it is cut.
+pub struct PlugRequest {
+    /// The drive.
+    pub spec: Spec,
+    /// Its names and sizes are copied; contents are our own.
+    pub template: Template,
+    /// How.
+    pub policies: Vec<Policy>,
+    /// The cuts.
+    pub plan: Plan,
+    /// No image is judged after this.
+    pub time_limit: Option<Duration>,
+    /// Where the drive's contents lie while it lives.
+    pub scratch: PathBuf,
+    /// Keep the write log here.
+    pub write_log: Option<PathBuf>,
+    /// Judge this write log in place of a new one.
+    pub from_log: Option<PathBuf>,
+    /// The command line.
+    pub argv: Vec<String>,
+}
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+pub enum PlugError {
+    /// While power was cut.
+    #[error(transparent)]
+    Cut(#[from] Error),
+    /// Our own files.
+    #[error(transparent)]
+    Sys(#[from] SysError),
+}
+
+impl From<Fault> for PlugError {
+    fn from(fault: Fault) -> Self {
+        Self::Sys(fault.into())
+    }
+}
+
+impl PlugRequest {
+    /// What is known before the run.
+    pub fn head(&self) -> Document {
+        let shape = &self.template.shape;
+        let stack = Stack { file_system: self.spec.file_system.name().to_owned(), ..Stack::default() };
+        let place = Place {
+            id: "p1".to_owned(),
+            path: format!("sim:{}", self.spec),
+            simulated: true,
+            model: Some(self.spec.model.clone()),
+            stack,
+        };
+        Document {
+            seed: self.plan.seed,
+            simulated: true,
+            places: vec![place],
+            input: Some(Input {
+                template: self.template.name.clone(),
+                files: shape.files.len() as u64,
+                directories: shape.directories.len() as u64 + 1,
+                bytes: shape.bytes(),
+                allocated_bytes: None,
+            }),
+            ..begun(Kind::Plug, &self.argv)
+        }
+    }
+
+    /// Records, proves the checker, judges; the document is kept after every policy. An invalid injector is a document
+    /// that says so.
+    pub fn run(
+        &self,
+        journal: &Journal,
+        watch: &dyn Watch,
+        keep: &mut dyn FnMut(&Document) -> Result<(), SysError>,
+    ) -> Result<Document, PlugError> {
+        let (directory, entry) = self.enter(journal)?;
+        let watch = Limited::new(watch, self.time_limit);
+        let campaign = self.campaign(directory.path());
+        let done = self.judged(&campaign, journal, &watch, keep);
+        // What cannot be removed stays in the journal, which is undone and told of at the end.
+        journal.undo(entry, &directory).ok();
+        done
+    }
+
+    /// Judges one image of the log that is given.
+    pub fn show(&self, image: &Image, journal: &Journal) -> Result<Judged, PlugError> {
+        let (directory, entry) = self.enter(journal)?;
+        let log = self.from_log.clone().unwrap_or_default();
+        let judged = self.campaign(directory.path()).judge_one(&log, &self.policies[0], image);
+        // What cannot be removed stays in the journal, which is undone and told of at the end.
+        journal.undo(entry, &directory).ok();
+        Ok(judged?)
+    }
+
+    fn enter(&self, journal: &Journal) -> Result<(RunDirectory, u64), SysError> {
+        RunDirectory::make(&self.scratch, &["sim", "images", "source", "write", "drive"], journal)
+    }
+
+    fn campaign<'a>(&'a self, directory: &'a Path) -> Campaign<'a> {
+        Campaign {
+            spec: &self.spec,
+            shape: &self.template.shape,
+            policies: &self.policies,
+            plan: self.plan,
+            directory,
+        }
+    }
+
+    fn judged(
+        &self,
+        campaign: &Campaign<'_>,
+        journal: &Journal,
+        watch: &Limited<'_>,
+        keep: &mut dyn FnMut(&Document) -> Result<(), SysError>,
+    ) -> Result<Document, PlugError> {
+        let mut document = self.head();
+        let none = || self.policies.iter().map(|_| None).collect();
+        let recorded = match &self.from_log {
+            Some(log) => Recorded { log: log.clone(), refused: none() },
+            None => campaign.record(journal, watch)?,
+        };
+        if let Some(path) = &self.write_log {
+            std::fs::copy(&recorded.log, path).map_err(Fault::of_io(Call::Write, path))?;
+        }
+        let arms = self.policies.iter().zip(&recorded.refused).map(|(policy, why)| {
+            let refused =
+                why.as_ref().map(|why| Refused { code: why.code().to_owned(), text: why.to_string() });
+            let labels = Labels::new().with("policy", policy.to_string()).with("place", "p1");
+            Arm {
+                name: policy.to_string(),
+                labels,
+                promise: Some(policy.promise()),
+                refused,
+                ..Arm::default()
+            }
+        });
+        document.arms = arms.collect();
+        let mut failed = None;
+        let document = Mutex::new(document);
+        let lock = || document.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = campaign.judge(
+            &recorded.log,
+            watch,
+            &mut |proofs| {
+                let mut document = lock();
+                document.planted = proofs.iter().map(planted).collect();
+                document.injector_valid = Some(proofs.iter().all(Proof::valid));
+            },
+            &mut |name, tally| {
+                let mut document = lock();
+                if let Some(arm) = document.arms.iter_mut().find(|arm| arm.name == name) {
+                    arm.power_cuts = Some(self.power_cuts(name, &tally));
+                }
+                failed = failed.take().or(keep(&document).err());
+            },
+        );
+        let mut document = document.into_inner().unwrap_or_else(PoisonError::into_inner);
+        failed.map_or(Ok(()), Err)?;
+        match ended {
+            Err(Error::InjectorInvalid { .. }) | Ok(()) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let stopped = watch.stop();
+        document.complete = stopped.is_none() && document.injector_valid == Some(true);
+        if stopped == Some(Stop::TimeLimit) {
+            let text = "the time limit ended the run; what was judged by then is kept";
+            document.notes.push(Note::warning(NoteCode::TimeLimit, text));
+        }
+        Ok(document)
+    }
+
+    fn power_cuts(&self, policy: &str, tally: &Tally) -> PowerCuts {
+        let broken = tally.broken() > 0;
+        PowerCuts {
+            cuts: tally.random,
+            aimed: tally.aimed,
+            verdicts: words(&tally.verdicts),
+            promise_kept: !broken,
+            bound_95: (!broken && tally.random > 0).then(|| bound_95(tally.random)),
+            in_fact: InFact {
+                file_system: self.spec.file_system.name().to_owned(),
+                cuts: tally.in_fact.values().sum(),
+                data_kept: tally.data_kept,
+                names_kept: tally.names_kept,
+                verdicts: words(&tally.in_fact),
+            },
+            examples: tally.examples.values().map(|example| self.example(policy, example)).collect(),
+        }
+    }
+
+    fn example(&self, policy: &str, Example { finding, image }: &Example) -> CutExample {
+        let log = self.write_log.as_ref().or(self.from_log.as_ref());
+        let log = log.map_or_else(|| "FILE".to_owned(), |log| shown(log));
+        let template = &self.template.name;
+        CutExample {
+            verdict: finding.verdict.to_string(),
+            promised: finding.promised,
+            path: shown(&finding.path),
+            detail: finding.detail.clone(),
+            image: image.to_string(),
+            missing: image.missing.len() as u64 + u64::from(image.torn.is_some()),
+            command: format!(
+                "fsynclab plug copy {template} --sim {} --policy {policy} --from-log {log} --image {image}",
+                self.spec
+            ),
+        }
+    }
+}
+
+fn words(verdicts: &std::collections::BTreeMap<Verdict, u64>) -> Verdicts {
+    verdicts.iter().map(|(verdict, count)| (verdict.to_string(), *count)).collect()
+}
+
+fn planted(proof: &Proof) -> PlantedFault {
+    let wanted = match proof.planted.wanted {
+        Wanted::Caught => "caught",
+        Wanted::Passes => "passes",
+        Wanted::Either => "either",
+    };
+    PlantedFault {
+        name: proof.planted.name.to_owned(),
+        wanted: wanted.to_owned(),
+        images: proof.tally.images(),
+        caught: proof.tally.broken(),
+        verdicts: words(&proof.tally.verdicts),
+    }
+}
+
+/// How often it is said how far the images have come.
+const PACE_NS: u64 = 10_000_000_000;
+
+/// Ends at a time limit, and says now and then how long it will take.
+struct Limited<'a> {
+    watch: &'a dyn Watch,
+    deadline: Option<Deadline>,
+    pace: Mutex<Pace>,
+}
+
+/// When the images began, and when it was last said how far they are.
+#[derive(Default)]
+struct Pace {
+    begun_ns: u64,
+    said_ns: u64,
+}
+
+impl<'a> Limited<'a> {
+    fn new(watch: &'a dyn Watch, limit: Option<Duration>) -> Limited<'a> {
+        Limited { watch, deadline: limit.map(Deadline::after), pace: Mutex::default() }
+    }
+
+    fn say(&self, done: u64, total: u64) {
+        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = now_ns();
+        if now - pace.said_ns >= PACE_NS && now > pace.begun_ns && done > 0 {
+            pace.said_ns = now;
+            let each_ns = (now - pace.begun_ns) / done;
+            let (rate, left) = (1e9 / each_ns.max(1) as f64, (total - done) * each_ns / 1_000_000_000);
+            let text = format!("{done} of {total} images, {rate:.0}/s, {left} s left");
+            self.watch.event(Event::Note(&text));
+        }
+    }
+}
+
+impl Watch for Limited<'_> {
+    fn event(&self, event: Event<'_>) {
+        match event {
+            Event::Phase(_) => {
+                let now = now_ns();
+                *self.pace.lock().unwrap_or_else(PoisonError::into_inner) =
+                    Pace { begun_ns: now, said_ns: now };
+            }
+            Event::Progress { done, total, .. } => self.say(done, total),
+            _ => {}
+        }
+        self.watch.event(event);
+    }
+
+    fn stop(&self) -> Option<Stop> {
+        let late = || self.deadline.filter(|deadline| deadline.reached()).map(|_| Stop::TimeLimit);
+        self.watch.stop().or_else(late)
+    }
+}

@@ -1,0 +1,248 @@
+//! One arm: a dump restored on a server under settings.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::server::Server;
+use crate::lab::arm::{AA, Arm, CONTROL, Halt, Trial};
+use crate::place::{Place, Settled};
+use crate::results::{
+    DeviceCounters, Failed, Labels, Note, NoteCode, Phases, Promise, Refused, Restored, Sample,
+};
+use crate::server::createdb::database::drop_ours;
+use crate::server::dump::Contents;
+use crate::server::error::ServerError;
+use crate::server::restore::{Dump, Load, Loaded, RestoreError, check_rows, end_sessions};
+use crate::server::settings::Setting;
+use crate::server::sql::{identifier, literal};
+use crate::stats::Percentiles;
+use crate::sys::clock::now_ns;
+use crate::sys::watch::{Event, Phase, Watch};
+
+/// How long a trial waits for an idle disk.
+const IDLE_LIMIT: Duration = Duration::from_secs(10);
+
+/// What all arms of a run have in common.
+pub(super) struct Bench<'a> {
+    pub(super) watch: &'a dyn Watch,
+    pub(super) places: &'a [Place],
+    pub(super) dump: &'a Dump,
+    /// Known before of all but a database that is dumped for every trial.
+    pub(super) contents: Option<&'a Contents>,
+    pub(super) jobs: usize,
+}
+
+pub(super) struct RestoreArm<'a> {
+    bench: &'a Bench<'a>,
+    server: &'a RefCell<Server>,
+    settings: Vec<Setting>,
+    labels: Labels,
+    /// What the last trial loaded, to be found again in its tables.
+    loaded: Option<Contents>,
+    errors_ignored: u64,
+    notes: Vec<Note>,
+}
+
+impl<'a> RestoreArm<'a> {
+    pub(super) fn new(bench: &'a Bench<'a>, server: &'a RefCell<Server>, settings: &[Setting]) -> Self {
+        let labels = Labels::new().with("server", server.borrow().name.clone());
+        let labels =
+            settings.iter().fold(labels, |labels, setting| labels.with(&setting.name, setting.value.clone()));
+        Self {
+            bench,
+            server,
+            settings: settings.to_vec(),
+            labels,
+            loaded: None,
+            errors_ignored: 0,
+            notes: Vec::new(),
+        }
+    }
+
+    /// The same arm as the baseline's second copy.
+    pub(super) fn as_control(mut self) -> Self {
+        self.labels = self.labels.with(CONTROL, AA);
+        self
+    }
+
+    fn note(&mut self, note: Note) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    fn place(&self) -> &'a Place {
+        &self.bench.places[self.server.borrow().place]
+    }
+
+    fn settle(&mut self) -> Result<(), Halt> {
+        let place = self.place();
+        if place.is_gentle() {
+            return Ok(());
+        }
+        self.bench.watch.event(Event::Phase(Phase::Settling));
+        match place.wait_until_idle(IDLE_LIMIT, self.bench.watch) {
+            Settled::Idle | Settled::Unknown => {}
+            Settled::Stopped => return Err(Halt::Stopped),
+            Settled::StillBusy => {
+                let text = format!("the disk was not idle after {} s: others use it", IDLE_LIMIT.as_secs());
+                self.note(Note::warning(NoteCode::NotIdle, text));
+            }
+        }
+        Ok(())
+    }
+
+    /// CREATE DATABASE, the load, ANALYZE and the CHECKPOINT that pays for all of it, each on the clock; what is asked
+    /// between them is not.
+    fn measure(&mut self) -> Result<(Phases, Restored), RestoreError> {
+        let Bench { watch, dump, contents, jobs, .. } = *self.bench;
+        let server = &mut *self.server.borrow_mut();
+        let name = server.names.name(0);
+        let (position, checkpoints) = (server.wal_position()?, server.checkpoints()?);
+        let mut phases = Phases::new();
+        let create = format!("CREATE DATABASE {} TEMPLATE template0", identifier(&name));
+        phases.insert("create_database_ns".to_owned(), timed(|| server.session.run(&create))?);
+        server.names.mark(&mut server.session, &name)?;
+        let Some(programs) = &server.programs else { return Ok((phases, Restored::default())) };
+        let total_bytes = contents.map_or(0, |contents| contents.bytes);
+        let load = Load { dump, contents, programs, jobs, total_bytes };
+        let began_ns = now_ns();
+        let loaded = load.run(&server.session, &name, watch)?;
+        let load_ns = now_ns() - began_ns;
+        let mut parts = loaded.seen.phases(load_ns);
+        let seen_ns: u64 = parts.values().sum();
+        *parts.entry("schema_ns".to_owned()).or_default() += load_ns - seen_ns.min(load_ns);
+        phases.extend(parts);
+        let commits = server.session.value(&format!(
+            "SELECT xact_commit FROM pg_catalog.pg_stat_database WHERE datname = {}",
+            literal(&name)
+        ))?;
+        let mut inside = server.session.another(&name)?;
+        phases.insert("analyze_ns".to_owned(), timed(|| inside.run("ANALYZE"))?);
+        let begun = server.checkpoints()?.saturating_sub(checkpoints);
+        phases.insert("checkpoint_ns".to_owned(), timed(|| server.session.run("CHECKPOINT"))?);
+        let restored = Restored {
+            wal_bytes: server.wal_since(&position)?,
+            // The last one is over, but may not be counted yet.
+            checkpoints: begun + 1,
+            commits: commits.parse().unwrap_or(0),
+            ..restored(&loaded)
+        };
+        self.errors_ignored = loaded.errors_ignored;
+        self.loaded = Some(loaded.contents);
+        Ok((phases, restored))
+    }
+
+    fn halt(&self, error: RestoreError) -> Halt {
+        if matches!(error, RestoreError::Server(ServerError::Stopped(_))) {
+            return Halt::Stopped;
+        }
+        let error = match error {
+            RestoreError::Server(error) => self.server.borrow_mut().explained(error).into(),
+            RestoreError::Sys(error) => match self.server.borrow_mut().explained(error.into()) {
+                ServerError::Sys(error) => RestoreError::Sys(error),
+                error => error.into(),
+            },
+            other => other,
+        };
+        let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+        Halt::Failed(Failed { text: format!("{error}{hint}"), errno: None, call: None, path: None })
+    }
+}
+
+fn timed(deed: impl FnOnce() -> Result<(), ServerError>) -> Result<u64, ServerError> {
+    let began_ns = now_ns();
+    deed()?;
+    Ok(now_ns() - began_ns)
+}
+
+fn restored(loaded: &Loaded) -> Restored {
+    let (slowest_index, slowest_index_ns) = loaded.seen.slowest_index().unzip();
+    Restored {
+        user_ns: loaded.usage.user_ns,
+        sys_ns: loaded.usage.sys_ns,
+        bytes: loaded.contents.bytes,
+        tables: loaded.contents.tables.len() as u64,
+        rows: loaded.contents.rows(),
+        errors_ignored: loaded.errors_ignored,
+        slowest_index,
+        slowest_index_ns,
+        ..Restored::default()
+    }
+}
+
+impl Arm for RestoreArm<'_> {
+    fn labels(&self) -> Labels {
+        self.labels.clone()
+    }
+
+    fn promise(&self) -> Option<Promise> {
+        None
+    }
+
+    fn refused(&self) -> Option<Refused> {
+        None
+    }
+
+    fn prepare(&mut self, _trial: &Trial) -> Result<(), Halt> {
+        let prepared = {
+            let server = &mut *self.server.borrow_mut();
+            server.set(&self.settings, self.bench.watch).and_then(|()| server.session.run("CHECKPOINT"))
+        };
+        prepared.map_err(|error| self.halt(error.into()))?;
+        self.settle()
+    }
+
+    fn run(&mut self, trial: &Trial) -> Result<Sample, Halt> {
+        self.bench.watch.event(Event::Phase(Phase::Copying));
+        let place = self.place();
+        let before = place.counters();
+        let measured = self.measure();
+        let (phases, restored) = measured.map_err(|error| self.halt(error))?;
+        let device = before.zip(place.counters()).map(|(before, after)| DeviceCounters::since(after, before));
+        if restored.errors_ignored > 0 {
+            let text = format!(
+                "errors ignored on restore: {}; rows were not verified, and the time is that of what was restored",
+                restored.errors_ignored
+            );
+            self.note(Note::warning(NoteCode::ErrorsIgnored, text));
+        }
+        Ok(Sample {
+            elapsed_ns: phases.values().sum(),
+            phases,
+            device,
+            restored: Some(restored),
+            ..trial.sample()
+        })
+    }
+
+    fn check(&mut self, _trial: &Trial) -> Result<(), Halt> {
+        let Some(contents) = self.loaded.take().filter(|_| self.errors_ignored == 0) else { return Ok(()) };
+        self.bench.watch.event(Event::Phase(Phase::Verifying));
+        let checked = {
+            let server = self.server.borrow();
+            let inside = server.session.another(&server.names.name(0));
+            inside.map_err(RestoreError::from).and_then(|mut inside| check_rows(&mut inside, &contents))
+        };
+        checked.map_err(|error| self.halt(error))
+    }
+
+    fn clear(&mut self, _trial: &Trial) -> Result<(), Halt> {
+        self.bench.watch.event(Event::Phase(Phase::Removing));
+        let cleared = {
+            let server = &mut *self.server.borrow_mut();
+            let name = server.names.name(0);
+            end_sessions(&mut server.session, &name).and_then(|()| drop_ours(&mut server.session, &name))
+        };
+        cleared.map(|_| ()).map_err(|error| self.halt(error.into()))
+    }
+
+    fn latency(&self) -> BTreeMap<String, Percentiles> {
+        BTreeMap::new()
+    }
+
+    fn notes(&self) -> Vec<Note> {
+        self.notes.clone()
+    }
+}

@@ -1,0 +1,333 @@
+//! A whole run of restores: clusters made, a dump looked through, arms made and conducted. In three steps, so that what
+//! will be done can be said before it is: [`survey`](RestoreRun::survey) makes nothing, [`enter`](RestoreRun::enter) makes
+//! clusters and, where asked for, one dump for all trials, [`conduct`](Entered::conduct) measures.
+
+mod arm;
+mod server;
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+
+use arm::{Bench, RestoreArm};
+use server::Server;
+
+use super::arm::Arm;
+use super::conduct::{Run, conduct};
+use super::head::head;
+use super::plan::Plan;
+use crate::place::{Place, PlaceError};
+use crate::results::{Document, Input, Kind};
+use crate::server::cluster::{Binaries, user_at};
+use crate::server::connect::connect;
+use crate::server::conninfo::Target;
+use crate::server::dump::Contents;
+use crate::server::error::ServerError;
+use crate::server::restore::{Clients, Dump, RestoreError, dump_once};
+use crate::server::settings::{self, Setting};
+use crate::sys::clock;
+use crate::sys::error::shown;
+use crate::sys::journal::Journal;
+use crate::sys::run_directory::RunDirectory;
+use crate::sys::watch::Watch;
+
+/// What a cluster takes before anything is in it: its files and its first WAL segments.
+const CLUSTER_BYTES: u64 = 64 << 20;
+/// WAL is kept up to `max_wal_size`; its default.
+const WAL_BYTES: u64 = 1 << 30;
+/// What a text takes in a database, its indexes included: as much again. An estimate, said as one.
+const GROWTH: u64 = 2;
+
+/// What is restored.
+#[derive(Clone, Debug)]
+pub enum Origin {
+    /// A database, dumped for every trial or once.
+    From(Target),
+    /// A file or directory of pg_dump.
+    Dump(PathBuf),
+}
+
+/// What was asked for.
+#[derive(Clone, Debug)]
+pub struct RestoreRequest {
+    /// What is restored.
+    pub origin: Origin,
+    /// Dump a database once for all trials.
+    pub dump_once: bool,
+    /// Where scratch clusters are made.
+    pub scratch: Vec<PathBuf>,
+    /// `[NAME=]DIR` of their programs.
+    pub binaries: Vec<String>,
+    /// For all clusters.
+    pub settings: Vec<Setting>,
+    /// Each list a label, each value an arm.
+    pub varied: Vec<Vec<Setting>>,
+    /// Sessions of pg_restore.
+    pub jobs: usize,
+    /// How often, in what order, how long.
+    pub plan: Plan,
+    /// A second copy of the baseline.
+    pub aa: bool,
+    /// The command line, passwords redacted.
+    pub argv: Vec<String>,
+}
+
+/// Why a run did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreRunError {
+    /// A place takes no cluster.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    /// A dump or a server failed.
+    #[error(transparent)]
+    Restore(#[from] RestoreError),
+}
+
+impl From<ServerError> for RestoreRunError {
+    fn from(error: ServerError) -> Self {
+        Self::Restore(error.into())
+    }
+}
+
+/// Where a cluster is made, and of what.
+struct Scratch {
+    name: String,
+    place: usize,
+    binaries: Binaries,
+}
+
+/// What was looked at, and the document as far as it is known before anything is made.
+pub struct RestoreRun {
+    request: RestoreRequest,
+    places: Vec<Place>,
+    scratch: Vec<Scratch>,
+    dump: Dump,
+    contents: Option<Contents>,
+    /// Of the source: bytes of its database, or of the dump's text.
+    source_bytes: u64,
+    head: Document,
+}
+
+/// Clusters that are ready, and the document with what is known of them.
+pub struct Entered<'a> {
+    run: &'a RestoreRun,
+    servers: Vec<RefCell<Server>>,
+    /// The one dump of a database that was asked for.
+    dumped: Option<(Dump, Option<Contents>)>,
+    head: Document,
+}
+
+impl RestoreRun {
+    /// Looks at every place, every build and at the dump; makes nothing.
+    pub fn survey(request: RestoreRequest, watch: &dyn Watch) -> Result<Self, RestoreRunError> {
+        settings::check_scratch(&request.settings)?;
+        for setting in request.varied.iter().flatten() {
+            settings::check_scratch(std::slice::from_ref(setting))?;
+        }
+        let mut places = Vec::new();
+        for (number, directory) in (1..).zip(&request.scratch) {
+            places.push(Place::survey(&format!("p{number}"), directory)?);
+        }
+        let scratch = clusters(&request, &places, watch)?;
+        let mut dump = match &request.origin {
+            Origin::From(target) => Dump::Database(connect(target)?),
+            Origin::Dump(path) => Dump::at(path)?,
+        };
+        let is_text =
+            matches!(dump, Dump::Plain { .. }) || (matches!(dump, Dump::Database(_)) && !request.dump_once);
+        if request.jobs > 1 && is_text {
+            return Err(RestoreError::NotParallel.into());
+        }
+        let mut contents = None;
+        for cluster in &scratch {
+            let clients = Clients::beside(&cluster.binaries.directory);
+            dump.programs(&clients, cluster.binaries.version.major, watch)?;
+            if contents.is_none() {
+                contents = dump.survey(&clients, watch)?;
+            }
+        }
+        let source_bytes = match (&mut dump, &contents) {
+            (Dump::Database(session), _) => session
+                .value("SELECT pg_catalog.pg_database_size(pg_catalog.current_database())")?
+                .parse()
+                .unwrap_or(0),
+            (_, contents) => contents.as_ref().map_or(0, |contents| contents.bytes),
+        };
+        let mut head = head(Kind::Restore, &request.argv, &places);
+        head.input = Some(Input {
+            template: format!("{} ({})", dump.name(), dump.form()),
+            files: contents.as_ref().map_or(0, |contents| contents.tables.len() as u64),
+            directories: 0,
+            bytes: source_bytes,
+            allocated_bytes: None,
+        });
+        let run = Self { request, places, scratch, dump, contents, source_bytes, head };
+        run.check_room()?;
+        Ok(run)
+    }
+
+    /// Data, indexes and WAL of one restore, and every cluster of the place; with one dump for all, that too.
+    fn needed_bytes(&self, place: usize) -> u64 {
+        let data_bytes = match self.dump {
+            Dump::Database(_) => self.source_bytes,
+            _ => self.source_bytes * GROWTH,
+        };
+        let dump_bytes = if self.request.dump_once && place == 0 { self.source_bytes } else { 0 };
+        let clusters = self.scratch.iter().filter(|cluster| cluster.place == place).count() as u64;
+        data_bytes + data_bytes.min(WAL_BYTES) + dump_bytes + clusters * CLUSTER_BYTES
+    }
+
+    fn check_room(&self) -> Result<(), RestoreRunError> {
+        for (index, place) in self.places.iter().enumerate() {
+            let needed_bytes = self.needed_bytes(index);
+            place.make_room_for(needed_bytes)?;
+            let free_bytes = place.space()?.available_bytes;
+            if free_bytes < needed_bytes {
+                let path = place.directory().to_path_buf();
+                return Err(RestoreError::NoRoom { path, free_bytes, needed_bytes }.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// How many trials there will be.
+    pub fn trials(&self) -> u64 {
+        let arms =
+            self.scratch.len() * settings::product(&self.request.varied).len() + usize::from(self.request.aa);
+        arms as u64 * u64::from(self.request.plan.all_rounds())
+    }
+
+    /// What will be made and what it costs, a sentence each.
+    pub fn intents(&self) -> Vec<String> {
+        let mut intents: Vec<String> = self
+            .scratch
+            .iter()
+            .map(|cluster| {
+                let directory = shown(self.places[cluster.place].directory());
+                let (version, name) = (&cluster.binaries.version, &cluster.name);
+                format!("will make a cluster of PostgreSQL {version} ({name}) in {directory}, and remove it")
+            })
+            .collect();
+        if let Dump::Database(session) = &self.dump {
+            let times = if self.request.dump_once { 1 } else { self.trials() };
+            intents.push(format!(
+                "will dump database \"{}\" of the server {} {times} times: it is only read",
+                session.database,
+                session.place()
+            ));
+        }
+        for (index, place) in self.places.iter().enumerate() {
+            // A survey has just read it; where it cannot be read any more the run will tell.
+            let free_bytes = place.space().map_or(0, |space| space.available_bytes);
+            intents.push(format!(
+                "{}: {} MB free, about {} MB needed at the peak",
+                shown(place.directory()),
+                free_bytes >> 20,
+                self.needed_bytes(index) >> 20
+            ));
+        }
+        intents
+    }
+
+    /// Makes the clusters, and the one dump. What is made is journalled; who ends the run undoes it.
+    pub fn enter<'a>(&'a self, journal: &Journal, watch: &dyn Watch) -> Result<Entered<'a>, RestoreRunError> {
+        let dumped = if self.request.dump_once { self.dumped(journal, watch)? } else { None };
+        let (dump, contents) = match &dumped {
+            Some((dump, contents)) => (dump, contents),
+            None => (&self.dump, &self.contents),
+        };
+        let mut head = self.head.clone();
+        let mut servers = Vec::new();
+        for cluster in &self.scratch {
+            let directory = self.places[cluster.place].directory();
+            let mut server = Server::make(cluster, directory, &self.request.settings, journal, watch)?;
+            server.programs = Some(dump.programs(
+                &Clients::beside(&cluster.binaries.directory),
+                cluster.binaries.version.major,
+                watch,
+            )?);
+            if let (Dump::Plain { .. }, Some(contents)) = (dump, contents) {
+                server.make_roles(contents)?;
+            }
+            head.servers.push(server.record()?);
+            head.notes.extend(server.notes()?);
+            servers.push(RefCell::new(server));
+        }
+        Ok(Entered { run: self, servers, dumped, head })
+    }
+
+    /// Dumps a database into a directory of ours at the first place.
+    fn dumped(
+        &self,
+        journal: &Journal,
+        watch: &dyn Watch,
+    ) -> Result<Option<(Dump, Option<Contents>)>, RestoreRunError> {
+        let (Dump::Database(source), Some(place), Some(cluster)) =
+            (&self.dump, self.places.first(), self.scratch.first())
+        else {
+            return Ok(None);
+        };
+        let clients = Clients::beside(&cluster.binaries.directory);
+        let (run, _) =
+            RunDirectory::make(place.directory(), &["dump"], journal).map_err(RestoreError::Sys)?;
+        let target = run.path().join("dump");
+        dump_once(source, &target, &clients, self.request.jobs, watch)?;
+        let dump = Dump::at(&target)?;
+        let contents = dump.survey(&clients, watch)?;
+        Ok(Some((dump, contents)))
+    }
+}
+
+/// Every build at every place.
+fn clusters(
+    request: &RestoreRequest,
+    places: &[Place],
+    watch: &dyn Watch,
+) -> Result<Vec<Scratch>, ServerError> {
+    let mut found = Vec::new();
+    for (place, surveyed) in places.iter().enumerate() {
+        let user = user_at(surveyed.directory())?;
+        for argument in &request.binaries {
+            let binaries = Binaries::find(argument, user.as_ref(), watch)?;
+            let name = match places.len() {
+                1 => binaries.name.clone(),
+                _ => format!("{}@{}", binaries.name, surveyed.id()),
+            };
+            found.push(Scratch { name, place, binaries });
+        }
+    }
+    Ok(found)
+}
+
+impl Entered<'_> {
+    /// The document without arms.
+    pub fn head(&self) -> &Document {
+        &self.head
+    }
+
+    /// Runs all rounds.
+    pub fn conduct<E>(
+        &self,
+        watch: &dyn Watch,
+        keep: &mut dyn FnMut(&Document) -> Result<(), E>,
+    ) -> Result<Document, E> {
+        let RestoreRun { request, places, .. } = self.run;
+        let (dump, contents) = match &self.dumped {
+            Some((dump, contents)) => (dump, contents.as_ref()),
+            None => (&self.run.dump, self.run.contents.as_ref()),
+        };
+        let bench = Bench { watch, places, dump, contents, jobs: request.jobs };
+        let mut arms: Vec<Box<dyn Arm + '_>> = Vec::new();
+        for server in &self.servers {
+            for settings in settings::product(&request.varied) {
+                let arm = || RestoreArm::new(&bench, server, &settings);
+                let is_baseline = arms.is_empty();
+                arms.push(Box::new(arm()));
+                if is_baseline && request.aa {
+                    arms.push(Box::new(arm().as_control()));
+                }
+            }
+        }
+        let run = Run { plan: &request.plan, watch, now_ns: &clock::now_ns };
+        conduct(&run, self.head.clone(), &mut arms, keep)
+    }
+}

@@ -1,0 +1,71 @@
+//! pg_dump, psql and pg_restore: those beside a server's programs, else those in PATH, never older than the server.
+
+use std::path::{Path, PathBuf};
+
+use super::error::RestoreError;
+use crate::server::connect::Session;
+use crate::sys::tools::{Finished, Tool};
+use crate::sys::watch::Watch;
+
+/// Where the programs are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clients {
+    directory: PathBuf,
+}
+
+impl Clients {
+    /// Those that belong to the server whose programs are in `directory`.
+    pub fn beside(directory: &Path) -> Self {
+        Self { directory: directory.to_path_buf() }
+    }
+
+    /// A program, after a look at its version.
+    pub fn find(
+        &self,
+        program: &'static str,
+        server: u32,
+        watch: &dyn Watch,
+    ) -> Result<PathBuf, RestoreError> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let found = std::iter::once(self.directory.clone())
+            .chain(std::env::split_paths(&path))
+            .map(|directory| directory.join(program))
+            .find(|path| path.is_file())
+            .ok_or_else(|| RestoreError::NoClient { program, directory: self.directory.clone() })?;
+        let said = Tool::new(&found).arg("--version").run(watch).and_then(Finished::success)?.text();
+        let client = major(&said).unwrap_or(0);
+        if client < server {
+            return Err(RestoreError::ClientOlder { program, client, server });
+        }
+        Ok(found)
+    }
+}
+
+/// From `pg_dump (PostgreSQL) 15.18 (Debian …)`.
+fn major(said: &str) -> Option<u32> {
+    let (_, version) = said.split_once("(PostgreSQL) ")?;
+    version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// A program that works in a database; how to reach it is in its environment, which others cannot read.
+pub(super) fn tool(program: &Path, session: &Session, database: &str) -> Tool {
+    let mut tool = Tool::new(program).limit(super::LIMIT);
+    for (name, value) in session.child_environment() {
+        if let Some(value) = value {
+            tool = tool.env(name, value);
+        }
+    }
+    tool.env("PGDATABASE", database).arg("-w")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_as_the_programs_print_them() {
+        assert_eq!(major("pg_dump (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)"), Some(15));
+        assert_eq!(major("psql (PostgreSQL) 19devel"), Some(19));
+        assert_eq!(major("psql (EDB) 19"), None);
+    }
+}

@@ -1,0 +1,282 @@
+//! One program's output into another one, through us: bytes are counted and read on their way, and none is passed on that
+//! was not read. No shell is between them, so both ends are known, and which failed first.
+
+use std::io::{self, ErrorKind, PipeWriter, Read, Write, pipe};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::Duration;
+
+use crate::server::dump::{Contents, Danger, Scanner};
+use crate::sys::SysError;
+use crate::sys::tools::{Finished, Tool, Usage};
+use crate::sys::watch::{Deadline, Event, Stop, Unit, Watch};
+
+/// Read and passed on at once: as much as a pipe holds.
+const PIECE_BYTES: usize = 64 << 10;
+/// How long a producer has to end once nobody reads what it writes.
+const GRACE: Duration = Duration::from_secs(2);
+const ASKED_EVERY: Duration = Duration::from_millis(2);
+
+/// Where a dump's text comes from.
+pub enum Text {
+    /// What a program prints.
+    Program(Tool),
+    /// A file.
+    File(std::fs::File),
+}
+
+/// What came through.
+#[derive(Debug, Default)]
+pub struct Piped {
+    /// What the text was.
+    pub contents: Contents,
+    /// What both programs used.
+    pub usage: Usage,
+}
+
+/// Why a text did not come through.
+#[derive(Debug)]
+pub enum Trouble {
+    /// The run was told to stop.
+    Stopped(Stop),
+    /// Something must not be passed on.
+    Danger(Danger),
+    /// A program failed.
+    Sys(SysError),
+    /// Our own reading or writing failed.
+    Pipe(io::Error),
+}
+
+impl From<SysError> for Trouble {
+    fn from(error: SysError) -> Self {
+        Self::Sys(error)
+    }
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::Pipe(error)
+    }
+}
+
+/// How far the pump came.
+enum Pumped {
+    /// To the end of the text.
+    End(Result<Contents, Danger>),
+    /// To something that must not be passed on.
+    Danger(Danger),
+    /// Until nobody took it any more.
+    Unread,
+    /// Until our own reading or writing failed.
+    Failed(io::Error),
+}
+
+/// Ends a program when the run is stopped, and when its other end is of no use any more.
+struct Guard<'a> {
+    watch: &'a dyn Watch,
+    useless: &'a AtomicBool,
+}
+
+impl Watch for Guard<'_> {
+    fn event(&self, event: Event<'_>) {
+        self.watch.event(event);
+    }
+
+    fn stop(&self) -> Option<Stop> {
+        let useless = self.useless.load(Ordering::Relaxed);
+        useless.then_some(Stop::Signal(libc::SIGPIPE)).or_else(|| self.watch.stop())
+    }
+}
+
+/// Passes a text through the scanner into a program, or into nothing. `total_bytes` is for progress; 0 if not known.
+///
+/// The first error is told: what the reader said if it left before the text was over, else what the writer said, else
+/// what the reader said at the end.
+pub fn run(text: Text, reader: Option<Tool>, total_bytes: u64, watch: &dyn Watch) -> Result<Piped, Trouble> {
+    let (no_writer, no_reader) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (no_writer, no_reader) = (&no_writer, &no_reader);
+    thread::scope(|scope| {
+        // The reader first: where it cannot start, there is no writer to end.
+        let (target, reader) = match reader {
+            None => (None, None),
+            Some(tool) => {
+                let (from, to) = pipe()?;
+                (Some(to), Some(tool.stdin(from.into()).start()?))
+            }
+        };
+        let reader =
+            reader.map(|running| scope.spawn(move || running.wait(&Guard { watch, useless: no_reader })));
+        let (source, writer): (Box<dyn Read + Send>, _) = match text {
+            Text::File(file) => (Box::new(file), None),
+            Text::Program(tool) => {
+                let (from, to) = pipe()?;
+                let running = tool.stdout(to.into()).start()?;
+                let guard = Guard { watch, useless: no_writer };
+                (Box::new(from), Some(scope.spawn(move || running.wait(&guard))))
+            }
+        };
+        let pump = scope.spawn(move || {
+            let (pumped, target) = pump(source, target, total_bytes, watch);
+            let is_danger = matches!(pumped, Pumped::Danger(_));
+            no_writer.store(is_danger, Ordering::Relaxed);
+            // A reader that must not go on is ended while its pipe is open: psql would run what it has at the end.
+            no_reader.store(is_danger || matches!(pumped, Pumped::End(Err(_))), Ordering::Relaxed);
+            (pumped, target)
+        });
+        let reader = reader.map(joined);
+        if reader.is_some() {
+            // A pump whose reader is gone ends by itself, unless its writer has nothing more to say for a while.
+            let deadline = Deadline::after(GRACE);
+            while !pump.is_finished() && !deadline.reached() {
+                thread::sleep(ASKED_EVERY);
+            }
+            no_writer.fetch_or(!pump.is_finished(), Ordering::Relaxed);
+        }
+        let (pumped, target) = pump.join().unwrap_or((Pumped::Unread, None));
+        drop(target);
+        let writer = writer.map(joined);
+        match watch.stop() {
+            Some(stop) => Err(Trouble::Stopped(stop)),
+            None => judged(pumped, writer, reader),
+        }
+    })
+}
+
+type Ended = Result<Finished, SysError>;
+
+fn joined(thread: ScopedJoinHandle<'_, Ended>) -> Ended {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Reads, scans, writes until one end is reached; the target again where it must not be closed yet.
+fn pump(
+    mut source: Box<dyn Read + Send>,
+    mut target: Option<PipeWriter>,
+    total: u64,
+    watch: &dyn Watch,
+) -> (Pumped, Option<PipeWriter>) {
+    let mut scanner = Scanner::default();
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut done = 0;
+    loop {
+        if watch.stop().is_some() {
+            return (Pumped::Unread, None);
+        }
+        let length = match source.read(&mut piece) {
+            Ok(0) => break,
+            Ok(length) => length,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return (Pumped::Failed(error), target),
+        };
+        if let Err(danger) = scanner.scan(&piece[..length]) {
+            return (Pumped::Danger(danger), target);
+        }
+        match target.as_mut().map_or(Ok(()), |target| target.write_all(&piece[..length])) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => return (Pumped::Unread, None),
+            Err(error) => return (Pumped::Failed(error), target),
+        }
+        done += length as u64;
+        if total > 0 {
+            watch.event(Event::Progress { done, total, unit: Unit::Bytes });
+        }
+    }
+    match scanner.finish() {
+        Ok(contents) => (Pumped::End(Ok(contents)), None),
+        cut => (Pumped::End(cut), target),
+    }
+}
+
+/// Which of all that went wrong went wrong first.
+fn judged(pumped: Pumped, writer: Option<Ended>, reader: Option<Ended>) -> Result<Piped, Trouble> {
+    let success = |ended: Option<Ended>| -> Result<Usage, Trouble> {
+        ended.map_or(Ok(Usage::default()), |ended| Ok(ended.and_then(Finished::success)?.usage))
+    };
+    match pumped {
+        Pumped::Danger(danger) => Err(Trouble::Danger(danger)),
+        Pumped::Failed(error) => Err(Trouble::Pipe(error)),
+        Pumped::Unread => {
+            success(reader)?;
+            success(writer)?;
+            Err(Trouble::Pipe(ErrorKind::BrokenPipe.into()))
+        }
+        Pumped::End(contents) => {
+            let writer = success(writer)?;
+            let contents = contents.map_err(Trouble::Danger)?;
+            let reader = success(reader)?;
+            let usage = Usage {
+                user_ns: writer.user_ns + reader.user_ns,
+                sys_ns: writer.sys_ns + reader.sys_ns,
+                max_rss_bytes: writer.max_rss_bytes.max(reader.max_rss_bytes),
+            };
+            Ok(Piped { contents, usage })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::watch::Quiet;
+
+    fn sh(script: &str) -> Tool {
+        Tool::new("/bin/sh").args(["-c", script])
+    }
+
+    fn through(writer: &str, reader: &str) -> Result<Piped, Trouble> {
+        run(Text::Program(sh(writer)), Some(sh(reader)), 0, &Quiet)
+    }
+
+    fn told(writer: &str, reader: &str) -> String {
+        match through(writer, reader).expect_err("trouble") {
+            Trouble::Stopped(stop) => stop.to_string(),
+            Trouble::Danger(danger) => danger.to_string(),
+            Trouble::Sys(error) => error.to_string(),
+            Trouble::Pipe(error) => error.to_string(),
+        }
+    }
+
+    const ROWS: &str = "echo 'COPY t FROM stdin;'; seq 200000; printf '\\\\.\\n'";
+
+    #[test]
+    fn every_byte_comes_through_and_both_programs_are_accounted_for() {
+        let piped = through(ROWS, "[ $(wc -c) = 1288918 ]").expect("through");
+        assert_eq!(piped.contents.tables, [("t".to_owned(), 200_000)]);
+        assert_eq!(piped.contents.bytes, 1_288_918);
+        assert!(piped.usage.user_ns + piped.usage.sys_ns > 0);
+    }
+
+    #[test]
+    fn the_first_error_is_the_one_told() {
+        let said = told(
+            "echo 'COPY t FROM stdin;'; echo 1; echo no such table >&2; exit 1",
+            "cat; echo cut >&2; exit 3",
+        );
+        assert_eq!(said, "\"/bin/sh\" exited with exit code 1: no such table");
+        let said = told(ROWS, "head -c 99 >/dev/null; echo no room >&2; exit 3");
+        assert_eq!(said, "\"/bin/sh\" exited with exit code 3: no room");
+        let said = told("echo 'SELECT 1;'", "cat >/dev/null; echo refused >&2; exit 2");
+        assert_eq!(said, "\"/bin/sh\" exited with exit code 2: refused");
+        assert_eq!(told("kill -9 $$", "cat"), "\"/bin/sh\" was terminated by signal 9");
+    }
+
+    #[test]
+    fn a_reader_that_is_gone_does_not_wait_for_a_writer_that_says_nothing() {
+        let began = crate::sys::clock::now_ns();
+        assert!(told("echo 'SELECT 1;'; sleep 60", "exit 3").ends_with("exit code 3: "), "the reader's");
+        assert!(crate::sys::clock::now_ns() - began < 30_000_000_000);
+    }
+
+    #[test]
+    fn nothing_dangerous_is_passed_on_nor_run_at_the_end_of_what_was() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (got, ended) = (directory.path().join("got"), directory.path().join("ended"));
+        let reader = format!("cat >{}; echo >{}", got.display(), ended.display());
+        let said = told("echo 'SELECT 1;'; sleep 0.2; echo 'DROP DATABASE shop;'; sleep 60", &reader);
+        assert_eq!(said, "line 2: DROP DATABASE reaches beyond the database that is loaded");
+        assert_eq!(std::fs::read_to_string(got).expect("what came through"), "SELECT 1;\n");
+        assert!(!ended.exists(), "the reader saw the end of its input");
+        let said = told("echo 'COPY t FROM stdin;'", "cat >/dev/null");
+        assert!(said.ends_with("it was cut off") || said.is_empty(), "{said}");
+    }
+}
