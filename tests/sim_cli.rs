@@ -38,7 +38,8 @@ fn every_model_is_listed_shown_and_printed_with_its_sources() {
         assert!(toml.contains('#'), "{name} names no source");
         fs::write(&file, toml).expect("a file");
         let again = stdout(&sim(work.path(), &["show", file.to_str().expect("text")]));
-        assert_eq!(again.lines().skip(2).collect::<Vec<_>>(), shown.lines().skip(2).collect::<Vec<_>>());
+        let figures = |text: &str| text[text.find("computed").expect("a head of the table")..].to_owned();
+        assert_eq!(figures(&again), figures(&shown));
     }
 }
 

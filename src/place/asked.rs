@@ -81,7 +81,7 @@ impl<'a> Making<'a> {
 pub struct Surveyed(Vec<Found>);
 
 enum Found {
-    Here(Place),
+    Here(Box<Place>),
     ToMake { id: String, spec: Spec },
 }
 
@@ -91,7 +91,7 @@ impl Surveyed {
         let found = (1..).zip(asked).map(|(number, asked)| {
             let id = format!("p{number}");
             Ok(match asked {
-                Asked::Directory(directory) => Found::Here(Place::survey(&id, directory)?),
+                Asked::Directory(directory) => Found::Here(Box::new(Place::survey(&id, directory)?)),
                 Asked::Drive(spec) => Found::ToMake { id, spec: spec.clone() },
             })
         });
@@ -103,7 +103,7 @@ impl Surveyed {
         let mut places = Vec::new();
         for found in self.0 {
             let place = match found {
-                Found::Here(place) => Ok(place),
+                Found::Here(place) => Ok(*place),
                 Found::ToMake { id, spec } => Place::simulate(&id, &spec, making.options()),
             };
             match place {

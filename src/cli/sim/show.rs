@@ -42,8 +42,7 @@ pub fn show(args: &Args) -> anyhow::Result<String> {
         let values: Vec<String> = columns.iter().map(|column| value(&column.implied)).collect();
         text += &line(&words, &values);
     }
-    let published = model.write_cache.is_some_and(|cache| !cache.volatile);
-    if published {
+    if model.write_cache.is_some_and(|cache| !cache.volatile) {
         text += &report::wrapped("Its cache survives a power cut, so it is sent no flushes.", 0);
     }
     Ok(text + "sources: --toml\n")
@@ -96,6 +95,5 @@ fn rate(per_s: f64) -> String {
 }
 
 fn line(words: &str, cells: &[String]) -> String {
-    let cells: String = cells.iter().map(|cell| format!(" {cell:>11}")).collect();
-    format!("{words:<42}{cells}\n")
+    cells.iter().fold(format!("{words:<42}"), |line, cell| line + &format!(" {cell:>11}")) + "\n"
 }
