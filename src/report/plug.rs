@@ -51,7 +51,7 @@ fn checker(document: &Document) -> String {
         return String::new();
     }
     let mut text = paragraph(&format!("The checker finds here: {}.", caught.join(", ")), 0);
-    for fault in good.iter().filter(|fault| fault.wanted == "either") {
+    for fault in good.iter().filter(|fault| fault.wanted == "either" && fault.images > 0) {
         let images = units::count(fault.images, "image");
         let found = match fault.caught {
             0 => format!("cannot bite here: nothing missing on {images}"),
