@@ -55,10 +55,10 @@ pub struct Args {
 /// A server that is there, as psql reaches it
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Servers that are there")]
-struct Connection {
+pub(super) struct Connection {
     /// Measure on a server that is not made for the run: it is told what that costs first
     #[arg(long)]
-    live: bool,
+    pub(super) live: bool,
     /// Host, or directory of the socket
     #[arg(short = 'h', long, value_name = "HOST")]
     host: Option<String>,
@@ -76,7 +76,7 @@ struct Connection {
     servers: Vec<String>,
     /// Go on though other clients are active
     #[arg(long)]
-    yes: bool,
+    pub(super) yes: bool,
 }
 
 /// Clusters made for the run
@@ -165,7 +165,11 @@ pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<Exi
 }
 
 fn request(args: &Args, screen: &Screen) -> anyhow::Result<CreatedbRequest> {
-    let servers = if args.connection.live { servers(args, screen)? } else { Vec::new() };
+    let servers = if args.connection.live {
+        servers(&args.connection, args.conninfo.as_ref(), screen)?
+    } else {
+        Vec::new()
+    };
     if servers.is_empty() && args.clusters.scratch.is_empty() {
         let message = "createdb needs a cluster of its own, or leave to use a server that is not made for it";
         let hint = "--scratch DIR makes a cluster there; --live uses the server that psql would reach";
@@ -210,9 +214,13 @@ fn binaries(args: &Args) -> Result<Vec<String>, Problem> {
 }
 
 /// The server that the options name, then every `--server`.
-fn servers(args: &Args, screen: &Screen) -> anyhow::Result<Vec<(String, Target)>> {
-    let Connection { host, port, username, dbname, servers, .. } = &args.connection;
-    let database = args.conninfo.clone().or_else(|| dbname.clone());
+pub(super) fn servers(
+    connection: &Connection,
+    conninfo: Option<&String>,
+    screen: &Screen,
+) -> anyhow::Result<Vec<(String, Target)>> {
+    let Connection { host, port, username, dbname, servers, .. } = connection;
+    let database = conninfo.or(dbname.as_ref()).cloned();
     let first = Asked { host: host.clone(), port: port.clone(), user: username.clone(), database };
     let mut asked = Vec::new();
     if servers.is_empty() || first != Asked::default() {
