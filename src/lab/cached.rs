@@ -96,9 +96,12 @@ impl<'a, C: Commands> Caches<'a, C> {
     fn turn(&self, to: Cache) -> Result<(), Failed> {
         let Ok(switch) = &self.switch else { return Ok(()) };
         let mut switch = switch.borrow_mut();
-        switch
-            .turn(to, self.journal, self.commands)
-            .map_err(|error| Failed { text: error.to_string(), errno: None, call: None, path: None })?;
+        switch.turn(to, self.journal, self.commands).map_err(|error| Failed {
+            text: error.to_string(),
+            errno: None,
+            call: None,
+            path: None,
+        })?;
         let views = switch.disks.iter().map(|disk| disk.after.clone()).collect();
         self.read_back.borrow_mut()[place_of(to)] = Some(views);
         Ok(())

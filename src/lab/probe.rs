@@ -63,12 +63,7 @@ impl<'a, K: Kernel> ProbeArm<'a, K> {
     /// The same case once more, to be measured in another state.
     #[must_use]
     pub fn another(&self) -> Self {
-        Self {
-            slices: self.slices,
-            case: self.case,
-            refused: self.refused.clone(),
-            latency_ns: latencies(),
-        }
+        Self { slices: self.slices, case: self.case, refused: self.refused.clone(), latency_ns: latencies() }
     }
 }
 

@@ -119,8 +119,7 @@ fn by_state(name: &str, document: &Document) -> Vec<Side> {
         }
     }
     let side = |(state, arms): (Option<&str>, Vec<Arm>)| {
-        let name =
-            state.map_or_else(|| name.to_owned(), |state| format!("{name}, write cache {state}"));
+        let name = state.map_or_else(|| name.to_owned(), |state| format!("{name}, write cache {state}"));
         Side { set: of_probe(&name, &arms, document.complete), arms }
     };
     sides.into_iter().map(side).collect()

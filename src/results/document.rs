@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Baseline, CacheVerdict, Labels, Note, PerOperation, PlantedFault, PowerCuts, Promise, PublishedSet, Sample, Server,
-    Stack, SyncVerdict,
+    Baseline, CacheVerdict, Labels, Note, PerOperation, PlantedFault, PowerCuts, Promise, PublishedSet,
+    Sample, Server, Stack, SyncVerdict,
 };
 use crate::stats::{Percentiles, Summary, Verdict};
 

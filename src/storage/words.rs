@@ -248,7 +248,8 @@ mod tests {
         stack.layers = vec![layer(Some(false))];
         let expected = Note::warning(
             NoteCode::BarriersOff,
-            "no flush comes further than loop loop3: set to write through: the kernel drops flushes here".to_owned(),
+            "no flush comes further than loop loop3: set to write through: the kernel drops flushes here"
+                .to_owned(),
         );
         assert_eq!(notes(&stack), [expected]);
     }
