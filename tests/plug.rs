@@ -1,6 +1,8 @@
 //! Power cuts of copies on simulated drives: what is promised is kept, what is broken is found, and the checker that is
 //! blind says so. Needs root.
 
+#![expect(clippy::print_stdout, reason = "the output of a test is its reader's")]
+
 mod sim;
 
 use std::path::{Path, PathBuf};
@@ -65,7 +67,7 @@ fn run(spec: &str, policies: &[&str], plan: Plan, directory: &Path) -> Outcome {
     for (name, tally) in &tallies {
         println!("  {name}: {:?}; in fact {:?}", tally.verdicts, tally.in_fact);
         for ((promised, verdict), example) in &tally.examples {
-            println!("    {promised} {verdict}: {:?}", example);
+            println!("    {promised} {verdict}: {example:?}");
         }
     }
     Outcome { tallies, proofs, ended }
@@ -118,4 +120,81 @@ fn a_checker_that_takes_everything_for_certain_says_that_it_is_blind() {
     let words = "injector invalid: \"a drive that ignores flushes\" was not caught";
     assert_eq!(error.to_string(), words);
     assert!(outcome.tallies.is_empty(), "no policy is judged by it");
+}
+
+#[test]
+fn xfs_btrfs_and_ext4_without_a_journal_keep_what_is_promised() {
+    for spec in [
+        "zero,fs=xfs,size=512MiB",
+        "nvme-consumer,fs=btrfs,size=512MiB",
+        "nvme-consumer,size=512MiB,mount=noload",
+    ] {
+        let directory = scratch();
+        let plan = Plan { cuts: 10, aimed: 60, ..PLAN };
+        let outcome = run(spec, &["deferred", "o-dsync"], plan, directory.path());
+        outcome.ended.expect("the checker is valid");
+        assert!(outcome.tallies.iter().all(|(_, tally)| kept(tally)), "{spec}");
+    }
+}
+
+#[test]
+fn every_image_of_a_small_log_keeps_the_promise_and_a_second_judge_says_the_same() {
+    let directory = scratch();
+    let (spec, policies) = ("nvme-consumer,size=512MiB", ["immediate".parse().expect("a policy")]);
+    let spec: Spec = spec.parse().expect("a spec");
+    let file = |name: &str, size| FileShape::dense(PathBuf::from(name), size);
+    let shape = Shape { directories: Vec::new(), files: vec![file("1", 8192), file("2", 0)] };
+    let plan = Plan { aimed: usize::MAX, ..PLAN };
+    let campaign =
+        Campaign { spec: &spec, shape: &shape, policies: &policies, plan, directory: directory.path() };
+    let journal = sim::journal();
+    let log = campaign.record(&journal, &Quiet).expect("root can record").log;
+    let judge = || {
+        let mut tallies = Vec::new();
+        campaign
+            .judge(&log, &Quiet, &mut |_| {}, &mut |_, tally| tallies.push(tally))
+            .expect("the checker is valid");
+        tallies
+    };
+    let first = judge();
+    println!("{} images, {:?}", first[0].images(), first[0].verdicts);
+    assert!(kept(&first[0]), "{first:?}");
+    assert!(first[0].aimed > 30, "all combinations: {first:?}");
+    assert_eq!(judge(), first, "same log, same seed, same verdicts");
+    journal.close().expect("nothing is left to be undone");
+}
+
+#[test]
+fn the_program_says_no_with_an_example_that_can_be_seen_again_and_that_it_is_blind() {
+    let directory = scratch();
+    let plug = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_fsynclab"));
+        command.env("FSYNCLAB_STATE_DIR", directory.path().join("state")).current_dir(directory.path());
+        command.args(["plug", "copy", "many-small:4", "--sim", "liar,size=512MiB", "--policy", "immediate"]);
+        let output = command.args(arguments).output().expect("it can be started");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let little = ["--cuts", "10", "--aimed", "40", "--seed", "3"];
+    let (code, out, err) = plug(&[&little[..], &["--write-log", "log", "--json", "out.json"]].concat());
+    assert_eq!(code, Some(4), "{out}{err}");
+    assert!(out.contains("PROMISE BROKEN") && !out.contains("safe"), "{out}");
+    assert!(out.lines().all(|line| line.chars().count() <= 79), "{out}");
+    let text = std::fs::read(directory.path().join("out.json")).expect("results are written");
+    let document = fsynclab::results::text::read(&text).expect("a document");
+    assert_eq!((document.injector_valid, document.complete), (Some(true), true));
+    let cuts = document.arms[0].power_cuts.as_ref().expect("it was cut");
+    let example = cuts.examples.iter().find(|example| example.promised).expect("an example");
+    let (code, out, err) = plug(&["--from-log", "log", "--image", &example.image]);
+    assert_eq!(code, Some(4), "{out}{err}");
+    assert!(out.contains(&format!("{}: {}", example.verdict, example.path)), "{out}");
+    let (code, out, err) = plug(&[&little[..], &["--from-log", "log", "--blind"]].concat());
+    assert_eq!(code, Some(1), "{out}{err}");
+    assert!(out.contains("INJECTOR INVALID"), "{out}");
+    let left: Vec<_> = std::fs::read_dir(directory.path())
+        .expect("it is there")
+        .map(|entry| entry.expect("an entry").file_name())
+        .filter(|name| name.to_string_lossy().starts_with(".fsynclab"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
 }

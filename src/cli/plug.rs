@@ -62,6 +62,9 @@ struct CopyArgs {
     /// About so many images at flushes and acknowledgements, spread over all of them
     #[arg(long, value_name = "N", default_value_t = 600)]
     aimed: usize,
+    /// At every flush and acknowledgement all combinations of up to 12 volatile writes, and many of more
+    #[arg(long, conflicts_with = "aimed")]
+    exhaustive: bool,
     /// Every random choice follows from it [default: a new one, printed]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -137,7 +140,12 @@ fn request(args: &CopyArgs) -> Result<PlugRequest, Problem> {
         spec: args.sim.clone(),
         template,
         policies,
-        plan: Plan { cuts: args.cuts, aimed: args.aimed, seed, emptied: args.blind },
+        plan: Plan {
+            cuts: args.cuts,
+            aimed: if args.exhaustive { usize::MAX } else { args.aimed },
+            seed,
+            emptied: args.blind,
+        },
         time_limit: args.time_limit,
         scratch: args.scratch.clone(),
         write_log: args.write_log.clone(),

@@ -173,7 +173,9 @@ impl PlugRequest {
             &mut |proofs| {
                 let mut document = lock();
                 document.planted = proofs.iter().map(planted).collect();
-                document.injector_valid = Some(proofs.iter().all(Proof::valid));
+                let valid = proofs.iter().all(Proof::valid);
+                // A proof that was stopped half-way proves nothing.
+                document.injector_valid = (valid || watch.stop().is_none()).then_some(valid);
             },
             &mut |name, tally| {
                 let mut document = lock();
@@ -283,8 +285,8 @@ impl<'a> Limited<'a> {
         if now - pace.said_ns >= PACE_NS && now > pace.begun_ns && done > 0 {
             pace.said_ns = now;
             let each_ns = (now - pace.begun_ns) / done;
-            let (rate, left) = (1e9 / each_ns.max(1) as f64, (total - done) * each_ns / 1_000_000_000);
-            let text = format!("{done} of {total} images, {rate:.0}/s, {left} s left");
+            let left = total.saturating_sub(done) * each_ns / 1_000_000_000;
+            let text = format!("{done} of {total} cuts, {left} s left");
             self.watch.event(Event::Note(&text));
         }
     }

@@ -116,7 +116,7 @@ impl Campaign<'_> {
     ) -> Result<Vec<Option<Unavailable>>, Error> {
         let recorder = Recorder::new(drive, self.directory)?;
         let small = (planted::tree(2)?, planted::tree(1)?);
-        for (name, deed) in planted::deeds().map_err(impossible)? {
+        for (name, deed) in planted::deeds().map_err(|error| impossible(&error))? {
             recorder.record(&format!("planted {name}"), &deed, (&small.0, &small.1), watch)?;
         }
         let trees = (Tree::new(self.shape, 2)?, Tree::new(self.shape, 1)?);
@@ -157,7 +157,7 @@ impl Campaign<'_> {
         let mut run = self.start(log)?;
         let name = format!("policy {policy}");
         let judged = loop {
-            match run.tape.next()? {
+            match run.tape.next_section()? {
                 Some((section, base)) if section.name == name => {
                     // Nothing is laid beforehand: the image says what is missing.
                     let cuts = Cuts::new(&section, Certain::Nothing, (&run.model, &run.options));
@@ -209,7 +209,7 @@ impl Run<'_> {
     ) -> Result<(), Error> {
         let mut proofs = Vec::new();
         let mut told = false;
-        while let Some((section, base)) = self.tape.next()? {
+        while let Some((section, base)) = self.tape.next_section()? {
             if let Some(name) = section.name.strip_prefix("planted ") {
                 let name = name.to_owned();
                 self.prove(&name, &section, &base, watch, &mut proofs)?;
@@ -265,12 +265,23 @@ impl Run<'_> {
         let claim = policy.map_or(crate::results::Promise::Nothing, Policy::promise);
         let cuts = Cuts::new(section, self.certain, (&self.model, &self.options));
         let done = section.done().unwrap_or(section.length);
-        let mut images = cuts.random(0..done, plan.cuts, plan.seed);
-        images.extend(cuts.random(done + 1..section.length, plan.cuts, plan.seed));
-        images.extend(cuts.aimed(plan.aimed, plan.seed));
-        images.sort();
+        let mut random = cuts.random(0..done, plan.cuts, plan.seed);
+        random.extend(cuts.random(done + 1..section.length, plan.cuts, plan.seed));
         let scene = planted::scene(&self.trees.1);
-        Trial::new(section, base, &cuts, scene, claim).run(&images, &mut self.stage, watch, |_| false)
+        let stage = &mut self.stage;
+        let total = random.len();
+        let mut trial = Trial::new(section, base.clone(), &cuts, scene.clone(), claim);
+        let mut tally = trial.run(random, total, stage, watch, |_| false)?;
+        let aimed = cuts.aimed(plan.aimed, plan.seed);
+        let total = cuts.boundaries().len();
+        tally.absorb(Trial::new(section, base, &cuts, scene, claim).run(
+            aimed,
+            total,
+            stage,
+            watch,
+            |_| false,
+        )?);
+        Ok(tally)
     }
 }
 
@@ -289,6 +300,6 @@ fn tell(proofs: &[Proof], watch: &dyn Watch, proved: &mut dyn FnMut(&[Proof])) -
 }
 
 /// The table of planted faults names policies of this program.
-fn impossible(error: PolicyError) -> Error {
+fn impossible(error: &PolicyError) -> Error {
     Error::InjectorInvalid { fault: error.to_string() }
 }

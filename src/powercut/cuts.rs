@@ -24,6 +24,8 @@ use crate::simdrive::model::{Drive, Flush, Model, Operation, Options};
 
 /// Epochs of so many volatile writes are tried in all combinations.
 pub const EXHAUSTIVE_WRITES: usize = 12;
+/// Most images of one cut: all combinations of such an epoch, and as many tears.
+const MOST_OF_ONE: usize = 2 << EXHAUSTIVE_WRITES;
 /// Above that, at most so many writes are each left out alone, …
 const ALONE: usize = 48;
 /// … and so many combinations and tears are drawn.
@@ -132,16 +134,12 @@ impl<'a> Cuts<'a> {
         all.into_iter().collect()
     }
 
-    /// Images at every boundary, at most about `most` of them.
-    pub fn aimed(&self, most: usize, seed: u64) -> Vec<Image> {
+    /// Images at every boundary in order, those of one boundary together, about `most` of them in all.
+    pub fn aimed(&self, most: usize, seed: u64) -> impl Iterator<Item = Vec<Image>> + '_ {
         let mut random = ChaCha8Rng::seed_from_u64(seed ^ 0xA1ED);
         let boundaries = self.boundaries();
-        let share = (most / boundaries.len().max(1)).max(2);
-        let mut images = BTreeSet::new();
-        for cut in boundaries {
-            images.extend(self.at(cut, share, &mut random));
-        }
-        images.into_iter().collect()
+        let share = (most / boundaries.len().max(1)).clamp(2, MOST_OF_ONE);
+        boundaries.into_iter().map(move |cut| self.at(cut, share, &mut random))
     }
 
     /// Images directly after the copy was acknowledged.
@@ -176,7 +174,7 @@ impl<'a> Cuts<'a> {
     }
 
     /// `count` images at cuts drawn from `range`, each with a lot of its own.
-    pub fn random(&self, range: Range<usize>, count: usize, seed: u64) -> Vec<Image> {
+    pub fn random(&self, range: Range<usize>, count: usize, seed: u64) -> Vec<Vec<Image>> {
         let mut random = ChaCha8Rng::seed_from_u64(seed ^ 0xD1CE ^ (range.start as u64) << 20);
         let draw = |_| {
             let cut = self.section.settled(random.random_range(range.start..=range.end.max(range.start)));
@@ -196,7 +194,7 @@ impl<'a> Cuts<'a> {
         };
         let mut images: Vec<Image> = (0..count).map(draw).collect();
         images.sort();
-        images
+        images.chunk_by(|one, next| one.cut == next.cut).map(<[Image]>::to_vec).collect()
     }
 
     /// One volatile write of several units torn at random; `None` where there is none.
@@ -237,13 +235,6 @@ impl<'a> Cuts<'a> {
         } else {
             1
         }
-    }
-
-    /// Every image at every boundary: for small logs.
-    pub fn all(&self) -> Vec<Image> {
-        let mut random = ChaCha8Rng::seed_from_u64(0);
-        let cuts = (0..=self.section.length).map(|cut| self.section.settled(cut)).collect::<BTreeSet<_>>();
-        cuts.into_iter().flat_map(|cut| self.at(cut, 1 << (EXHAUSTIVE_WRITES + 1), &mut random)).collect()
     }
 }
 
@@ -289,3 +280,6 @@ fn destaged(section: &Section, model: &Model, options: &Options) -> Vec<Option<u
     }
     settled
 }
+
+#[cfg(test)]
+mod tests;

@@ -41,11 +41,11 @@ fn parse(text: &str) -> Option<Image> {
         Some((rest, torn)) => (rest, Some(parse_torn(torn)?)),
         None => (text, None),
     };
-    let (cut, runs) = rest.split_once('-').map_or((rest, None), |(cut, runs)| (cut, Some(runs)));
+    let (cut, list) = rest.split_once('-').map_or((rest, None), |(cut, list)| (cut, Some(list)));
     let mut missing = Vec::new();
-    for run in runs.into_iter().flat_map(|runs| runs.split(',')) {
-        let (first, last) = run.split_once("..").unwrap_or((run, run));
-        missing.extend(first.parse::<usize>().ok()?..=last.parse().ok()?);
+    for run in list.into_iter().flat_map(|list| list.split(',')) {
+        let (from, upto) = run.split_once("..").unwrap_or((run, run));
+        missing.extend(from.parse::<usize>().ok()?..=upto.parse().ok()?);
     }
     missing.sort_unstable();
     Some(Image { cut: cut.parse().ok()?, missing, torn, random: false })

@@ -99,7 +99,8 @@ pub fn judge(root: &Path, scene: &Scene<'_>, promised: &Promised) -> Vec<Finding
         let holder = parent.and_then(|parent| scene.tree.directories.iter().position(|one| one == parent));
         let must =
             if number == 0 { promised.top() } else { holder.is_some_and(|holder| promised.entries(holder)) };
-        findings.push(lost_name(scene.copy.join(directory), must));
+        let path = if number == 0 { scene.copy.to_path_buf() } else { scene.copy.join(directory) };
+        findings.push(lost_name(path, must));
     }
     for (number, file) in scene.tree.files.iter().enumerate() {
         let directory = scene.tree.directories[file.directory].as_path();

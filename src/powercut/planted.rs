@@ -147,18 +147,17 @@ pub fn inject(
         Injection::FlushIgnored => cut(row, section, base, Certain::Nothing, bench),
         Injection::Dropped => {
             let writes = data_writes(section);
-            let images: Vec<Image> =
-                writes.into_iter().map(|number| lacking(section, vec![number])).collect();
-            images_of(section, base, &images, bench)
+            let images = writes.into_iter().map(|number| lacking(section, vec![number])).collect();
+            images_of(section, base, images, bench)
         }
         Injection::Misdirected => {
-            let mut all = Tally::default();
+            let mut all = Tally { complete: true, ..Tally::default() };
             let writes = data_writes(section);
             for (one, other) in writes.iter().zip(writes.iter().skip(1)) {
                 let mut changed = section.clone();
                 let target = changed.requests[*one].request.offset_bytes;
                 changed.requests[*other].request.offset_bytes = target;
-                let tally = images_of(&changed, base, &[lacking(section, Vec::new())], bench)?;
+                let tally = images_of(&changed, base, vec![lacking(section, Vec::new())], bench)?;
                 all.absorb(tally);
             }
             Ok(all)
@@ -174,25 +173,28 @@ fn cut(
     bench: &mut Bench<'_>,
 ) -> Result<Tally, Error> {
     let cuts = Cuts::new(section, certain, bench.drive);
-    let mut images = cuts.at_done(AIMED, bench.seed);
-    images.extend(cuts.aimed(AIMED, bench.seed));
-    images.extend(cuts.random(0..section.length, RANDOM, bench.seed));
+    let random = cuts.random(0..section.length, RANDOM, bench.seed).into_iter().flatten();
+    let mut images: Vec<Image> = cuts.aimed(AIMED, bench.seed).flatten().chain(random).collect();
+    images.extend(cuts.at_done(AIMED, bench.seed));
     images.sort();
+    let by_cut: Vec<Vec<Image>> =
+        images.chunk_by(|one, next| one.cut == next.cut).map(<[Image]>::to_vec).collect();
     let mut trial = Trial::new(section, base.clone(), &cuts, scene(bench.tree), Promise::Tree);
     let caught = |tally: &Tally| row.wanted == Wanted::Caught && tally.broken() > 0;
-    trial.run(&images, bench.stage, bench.watch, caught)
+    let total = by_cut.len();
+    trial.run(by_cut, total, bench.stage, bench.watch, caught)
 }
 
 /// Images on which nothing is taken for certain but what they say.
 fn images_of(
     section: &Section,
     base: &Blocks,
-    images: &[Image],
+    images: Vec<Image>,
     bench: &mut Bench<'_>,
 ) -> Result<Tally, Error> {
     let cuts = Cuts::new(section, Certain::Nothing, bench.drive);
     let mut trial = Trial::new(section, base.clone(), &cuts, scene(bench.tree), Promise::Tree);
-    trial.run(images, bench.stage, bench.watch, |_| false)
+    trial.run([images], 1, bench.stage, bench.watch, |_| false)
 }
 
 fn lacking(section: &Section, missing: Vec<usize>) -> Image {

@@ -90,7 +90,7 @@ impl<R: Read> Tape<R> {
 
     /// The next section and what is on the drive when it begins: everything that arrived before, for the file system was
     /// synced then. `None` at the end.
-    pub fn next(&mut self) -> Result<Option<(Section, Blocks)>, Error> {
+    pub fn next_section(&mut self) -> Result<Option<(Section, Blocks)>, Error> {
         loop {
             match self.reader.next()? {
                 None => return Ok(None),

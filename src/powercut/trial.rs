@@ -77,7 +77,7 @@ impl Tally {
         self.names_kept += other.names_kept;
         self.random += other.random;
         self.aimed += other.aimed;
-        self.complete = other.complete;
+        self.complete &= other.complete;
         for (key, example) in other.examples {
             self.examples.entry(key).or_insert(example);
         }
@@ -129,10 +129,12 @@ impl<'a> Trial<'a> {
         Trial { section, base, cuts, scene, claim, laid: 0 }
     }
 
-    /// Judges images in the order of their cuts until `enough` says so, time is up or there is no more.
+    /// Judges images, given cut by cut in order, until `enough` says so, time is up or there is no more. `total` cuts are
+    /// told to `watch`.
     pub fn run(
         &mut self,
-        images: &[Image],
+        cuts: impl IntoIterator<Item = Vec<Image>>,
+        total: usize,
         stage: &mut Stage,
         watch: &dyn Watch,
         enough: impl Fn(&Tally) -> bool,
@@ -140,28 +142,24 @@ impl<'a> Trial<'a> {
         let mut tally = Tally::default();
         watch.event(Event::Phase(Phase::Verifying));
         let mut seen = Seen::default();
-        let mut at = None;
-        for (done, image) in (0..).zip(images) {
-            if watch.stop().is_some() {
-                return Ok(tally);
+        for (done, images) in (1..).zip(cuts) {
+            self.lay_certain(images.first().map_or(0, |image| image.cut));
+            for image in &images {
+                if watch.stop().is_some() {
+                    return Ok(tally);
+                }
+                let judged = match seen.find(self.section, image) {
+                    Some(judged) => judged,
+                    None => seen.keep(image, self.judge(image, stage)?),
+                };
+                self.count(&mut tally, image, &judged, stage)?;
+                if enough(&tally) {
+                    return Ok(Tally { complete: true, ..tally });
+                }
             }
-            if at != Some(image.cut) {
-                at = Some(image.cut);
-                self.lay_certain(image.cut);
-            }
-            let judged = match seen.find(self.section, image) {
-                Some(judged) => judged,
-                None => seen.keep(image, self.judge(image, stage)?),
-            };
-            self.count(&mut tally, image, &judged, stage)?;
-            if enough(&tally) {
-                break;
-            }
-            let total = images.len() as u64;
-            watch.event(Event::Progress { done: done + 1, total, unit: Unit::Files });
+            watch.event(Event::Progress { done, total: total as u64, unit: Unit::Files });
         }
-        tally.complete = true;
-        Ok(tally)
+        Ok(Tally { complete: true, ..tally })
     }
 
     /// Judges one image. Its cut is not before that of the last one.

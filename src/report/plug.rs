@@ -3,11 +3,15 @@
 
 use super::layout::{Align, Row, Table, hanging, paragraph, warning};
 use super::{notes, units};
-use crate::results::{Arm, CutExample, Document, PlantedFault, PowerCuts};
+use crate::results::{Arm, CutExample, Document, PlantedFault, PowerCuts, Promise};
 
 /// What is copied, and onto which drive.
 pub(super) fn header(document: &Document) -> String {
-    super::copy::header(document)
+    let input = document.input.as_ref().map_or_else(String::new, |input| {
+        format!("{}: {}, {}", input.template, units::count(input.files, "file"), units::size(input.bytes))
+    });
+    let drive = document.places.first().map_or("", |place| place.path.as_str());
+    paragraph(&format!("SIMULATED: {input} -> {drive}"), 2)
 }
 
 /// The checker, the table, what it means.
@@ -97,7 +101,12 @@ fn cells(cuts: &PowerCuts) -> Vec<String> {
 /// Whether the promise held, in a sentence, and the examples.
 fn meaning(arm: &Arm, cuts: &PowerCuts) -> String {
     let (name, fact) = (&arm.name, &cuts.in_fact);
-    let mut text = if cuts.promise_kept {
+    let mut text = if arm.promise == Some(Promise::Nothing) {
+        let kept: u64 = fact.verdicts.get("kept").copied().unwrap_or(0);
+        let words =
+            format!("{name}: promises nothing. Kept on {}: {kept} of {}.", fact.file_system, fact.cuts);
+        paragraph(&words, 2)
+    } else if cuts.promise_kept {
         let bound = cuts.bound_95.map_or_else(String::new, |bound| {
             format!("; at 95 % confidence at most {:.1} % of such cuts break it", bound * 100.0)
         });

@@ -1,0 +1,122 @@
+//! Every policy on every file system, cut many times: none breaks its printed promise on an honest drive, every lying
+//! drive is found. `tests/campaign` runs it at full length and prints what each file system gives beyond the promise; here
+//! it is a tenth of that on a small tree. Needs root.
+
+#![expect(clippy::print_stdout, reason = "the table is its reader's")]
+
+mod sim;
+
+use std::path::PathBuf;
+
+use fsynclab::powercut::judge::Verdict;
+use fsynclab::powercut::trial::Tally;
+use fsynclab::powercut::{Campaign, Plan};
+use fsynclab::replay::policy::{Policy, list};
+use fsynclab::replay::shape::{FileShape, Shape};
+use fsynclab::replay::template::Template;
+use fsynclab::simdrive::spec::Spec;
+use fsynclab::sys::clock::now_ns;
+use fsynclab::sys::watch::Quiet;
+
+/// Policies beside the named ones that show what a file system gives.
+const BESIDE: [&str; 4] =
+    ["immediate+dirs=none", "o-dsync+dirs=none", "never+dirs=own+parent", "never+hint=sync-file-range"];
+
+fn shape() -> Shape {
+    if let Some(template) = std::env::var_os("FSYNCLAB_CAMPAIGN_TEMPLATE") {
+        return Template::resolve(&template, 1).expect("a template").shape;
+    }
+    let sizes = [8192, 0, 16_384, 100, 24_576, 0, 8192, 81_920];
+    let file = |(number, size): (usize, u64)| FileShape::dense(PathBuf::from(number.to_string()), size);
+    Shape { directories: Vec::new(), files: sizes.into_iter().enumerate().map(file).collect() }
+}
+
+/// Judges policies on a drive; what came of each that could be there.
+fn judged(spec: &str, policies: &[Policy]) -> Vec<(Policy, Tally)> {
+    let cuts = usize::try_from(sim::number("FSYNCLAB_CAMPAIGN_CUTS", 30)).expect("a number of cuts");
+    std::fs::create_dir_all(sim::directory()).expect("root can make it");
+    let directory = tempfile::TempDir::new_in(sim::directory()).expect("a directory");
+    let (spec, shape): (Spec, Shape) = (spec.parse().expect("a spec"), shape());
+    let plan = Plan { cuts, aimed: cuts, seed: sim::number("FSYNCLAB_CAMPAIGN_SEED", 1), emptied: false };
+    let campaign = Campaign { spec: &spec, shape: &shape, policies, plan, directory: directory.path() };
+    let journal = sim::journal();
+    let log = campaign.record(&journal, &Quiet).expect("root can record").log;
+    let start_ns = now_ns();
+    let mut tallies = Vec::new();
+    let ended = campaign.judge(&log, &Quiet, &mut |_| {}, &mut |name, tally| {
+        tallies.push((name.parse().expect("a policy"), tally));
+    });
+    ended.unwrap_or_else(|error| panic!("{spec}: {error}"));
+    let images: u64 = tallies.iter().map(|(_, tally): &(Policy, Tally)| tally.images()).sum();
+    let seconds = (now_ns() - start_ns) / 1_000_000_000;
+    println!("{spec}: {images} images of {} policies in {seconds} s", tallies.len());
+    assert!(journal.close().expect("it closes"), "something is left to be undone");
+    directory.close().expect("nothing is mounted in it");
+    tallies
+}
+
+fn policies() -> Vec<Policy> {
+    let named = list().into_iter().map(|listed| listed.name.to_owned());
+    let texts = named.chain(BESIDE.map(str::to_owned));
+    texts.map(|text| text.parse().expect("a policy")).collect()
+}
+
+/// Every policy with the cache on and off; prints a line a policy for the table of docs/TABLES.md.
+fn no_promise_is_broken(file_system: &str, rest: &str) {
+    let with =
+        |cache: &str| judged(&format!("nvme-consumer,write-cache={cache},size=512MiB{rest}"), &policies());
+    // Most of the time of an image is waiting: two drives at once take little longer than one.
+    let (on, off) = std::thread::scope(|scope| {
+        let off = scope.spawn(|| with("off"));
+        (with("on"), off.join().expect("the other drive is judged"))
+    });
+    for (policy, tally) in &on {
+        let beside = off.iter().find(|(other, _)| other == policy).map(|(_, tally)| tally);
+        let kept = |tally: &Tally| {
+            let kept = tally.in_fact.get(&Verdict::Kept).copied().unwrap_or(0);
+            format!("{kept} of {}", tally.in_fact.values().sum::<u64>())
+        };
+        let other = beside.map_or_else(String::new, kept);
+        println!("table | {file_system} | {policy} | {} | {} | {other}", policy.promise(), kept(tally));
+    }
+    for (policy, tally) in on.iter().chain(&off) {
+        let examples: Vec<_> = tally.examples.iter().filter(|((promised, _), _)| *promised).collect();
+        assert_eq!(tally.broken(), 0, "{policy} on {file_system}: {:?} {examples:?}", tally.verdicts);
+        assert!(tally.complete, "{policy} on {file_system}");
+    }
+}
+
+#[test]
+fn no_policy_breaks_its_promise_on_ext4() {
+    no_promise_is_broken("ext4", "");
+}
+
+#[test]
+fn no_policy_breaks_its_promise_on_ext4_without_a_journal() {
+    no_promise_is_broken("ext4 without journal", ",mount=noload");
+}
+
+#[test]
+fn no_policy_breaks_its_promise_on_xfs() {
+    no_promise_is_broken("XFS", ",fs=xfs");
+}
+
+#[test]
+fn no_policy_breaks_its_promise_on_aged_btrfs() {
+    no_promise_is_broken("btrfs", ",fs=btrfs");
+}
+
+#[test]
+fn every_lying_drive_is_found_under_every_policy_that_promises_a_tree() {
+    let policies: Vec<Policy> = ["immediate", "deferred", "syncfs", "o-dsync"]
+        .iter()
+        .map(|text| text.parse().expect("a policy"))
+        .collect();
+    for spec in
+        ["liar,size=512MiB", "liar,fs=xfs,size=512MiB", "nvme-consumer,flush=ignored,fs=btrfs,size=512MiB"]
+    {
+        for (policy, tally) in judged(spec, &policies) {
+            assert!(tally.broken() > 0, "{policy} on {spec}: {:?}", tally.verdicts);
+        }
+    }
+}
