@@ -58,6 +58,9 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
     check(&["copy", "--rounds", "0"], 2, &["--rounds"]);
     check(&["copy", "--order", "random"], 2, &["shuffled, abba, in-turn"]);
     check(&["copy", "--verify", "maybe"], 2, &["full, sizes and off"]);
+    check(&["copy", "--write-cache", "on,on"], 2, &["--write-cache on is given twice"]);
+    check(&["probe", "--write-cache", "off,off"], 2, &["--write-cache off is given twice"]);
+    check(&["probe", "--pg", "--write-cache", "on,off"], 2, &["--pg", "cannot be used with"]);
     check(&["copy", "."], 2, &["the place \".\" lies within the template \".\"", "hint: "]);
 }
 

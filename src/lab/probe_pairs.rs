@@ -1,5 +1,6 @@
 //! Probes and published sets side by side, every two of them: like with like only.
 
+use super::cached::WRITE_CACHE;
 use crate::probe::cases::{CASES, PG_BLOCKS};
 use crate::probe::published::{
     Block, DirectIo, Finding, Method, Origin, Platform, Row, Set, Versions, compare,
@@ -22,7 +23,7 @@ impl Side {
     /// What a results file holds that can be compared here; none where it is of another kind.
     pub fn of_document(name: &str, document: Document) -> Option<Vec<Self>> {
         match document.kind {
-            Kind::Probe => Some(vec![Self { set: of_probe(name, &document), arms: document.arms }]),
+            Kind::Probe => Some(by_state(name, &document)),
             Kind::Published => Some(document.sets.iter().map(of_published).map(Self::of_set).collect()),
             _ => None,
         }
@@ -107,7 +108,24 @@ fn ops_per_sec(arm: &Arm) -> Option<f64> {
     arm.summary.as_ref()?.ops_per_sec
 }
 
-fn of_probe(name: &str, document: &Document) -> Set {
+/// A probe is one side; one that compared states of the write cache is one a state.
+fn by_state(name: &str, document: &Document) -> Vec<Side> {
+    let mut sides: Vec<(Option<&str>, Vec<Arm>)> = Vec::new();
+    for arm in &document.arms {
+        let state = arm.labels.get(WRITE_CACHE);
+        match sides.iter_mut().find(|(known, _)| *known == state) {
+            Some((_, arms)) => arms.push(arm.clone()),
+            None => sides.push((state, vec![arm.clone()])),
+        }
+    }
+    let side = |(state, arms): (Option<&str>, Vec<Arm>)| {
+        let name = state.map_or_else(|| name.to_owned(), |state| format!("{name}, write cache {state}"));
+        Side { set: of_probe(&name, &arms, document.complete), arms }
+    };
+    sides.into_iter().map(side).collect()
+}
+
+fn of_probe(name: &str, arms: &[Arm], complete: bool) -> Set {
     let row = |arm: &Arm| {
         let (block, method) = keys(arm);
         Some(Row {
@@ -122,8 +140,8 @@ fn of_probe(name: &str, document: &Document) -> Set {
         source: name.to_owned(),
         lines: (0, 0),
         origin: Origin::of_probe(),
-        rows: document.arms.iter().filter_map(row).collect(),
-        complete: document.complete,
+        rows: arms.iter().filter_map(row).collect(),
+        complete,
     }
 }
 

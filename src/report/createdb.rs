@@ -1,5 +1,7 @@
 //! A run of CREATE DATABASE for the terminal: the servers, the table, the finding by strategy, calls and replay.
 
+use std::collections::HashSet;
+
 use super::copy::median_of;
 use super::layout::{Align, Row, Table, paragraph};
 use super::stack_words::{cache_line, storage_line};
@@ -235,7 +237,16 @@ fn common(one: &Arm, other: &Arm) -> String {
 
 /// The calls of one untimed CREATE by arm.
 fn calls(arms: &[&Arm]) -> Option<String> {
-    let counted: Vec<String> = arms
+    // However many sessions there are, a CREATE is the same.
+    let name = |arm: &Arm| -> String {
+        let differs =
+            |name: &str, value: &str| arms.iter().any(|other| other.labels.get(name) != Some(value));
+        let told = |name: &str, value: &str| name != "jobs" && (name == STRATEGY || differs(name, value));
+        let values: Vec<&str> =
+            arm.labels.iter().filter(|(name, value)| told(name, value)).map(|(_, value)| value).collect();
+        values.join(" / ")
+    };
+    let mut counted: Vec<String> = arms
         .iter()
         .filter_map(|arm| {
             let calls = &arm.samples.first().filter(|sample| !sample.calls.is_empty())?.calls;
@@ -244,9 +255,11 @@ fn calls(arms: &[&Arm]) -> Option<String> {
                 .filter_map(|name| calls.get(*name).map(|count| format!("{name} {count}")))
                 .collect();
             let told = if told.is_empty() { "none that syncs".to_owned() } else { told.join(", ") };
-            Some(format!("{}: {told}", arm.name))
+            Some(format!("{}: {told}", name(arm)))
         })
         .collect();
+    let mut seen = HashSet::new();
+    counted.retain(|told| seen.insert(told.clone()));
     (!counted.is_empty())
         .then(|| format!("Calls of the backend in one untimed CREATE: {}.", counted.join("; ")))
 }
