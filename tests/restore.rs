@@ -92,7 +92,7 @@ fn a_dump_is_restored_under_each_setting_and_the_table_says_what_it_took() {
     let varied = format!("wal_sync_method={}", methods.join(","));
     let arguments = ["--dump", &path, "--vary", &varied, "--json"];
     let output = finished(restore(&bench, &place.path(), &arguments).arg(&json));
-    let said = common::text(&output);
+    let said = common::text(&output).replace('\n', " ");
     assert!(output.status.success(), "{said}");
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(shown.lines().all(|line| line.chars().count() <= 79), "{shown}");

@@ -148,7 +148,8 @@ impl<'a> Server<'a> {
                 apply(cluster, settings, watch)?;
             } else {
                 for (n, change) in self.changed.drain(..).rev() {
-                    self.journal.undo(n, &change).map_err(ServerError::Undo)?;
+                    change.restore(&mut self.session)?;
+                    self.journal.done(n)?;
                 }
                 self.changed = apply_live(&mut self.session, settings, self.journal, watch)?;
             }
