@@ -23,7 +23,7 @@ impl Side {
     /// What a results file holds that can be compared here; none where it is of another kind.
     pub fn of_document(name: &str, document: Document) -> Option<Vec<Self>> {
         match document.kind {
-            Kind::Probe => Some(by_state(name, &document)),
+            Kind::Probe => Some(by_state(name, document)),
             Kind::Published => Some(document.sets.iter().map(of_published).map(Self::of_set).collect()),
             _ => None,
         }
@@ -109,16 +109,17 @@ fn ops_per_sec(arm: &Arm) -> Option<f64> {
 }
 
 /// A probe is one side; one that compared states of the write cache is one a state.
-fn by_state(name: &str, document: &Document) -> Vec<Side> {
-    let mut sides: Vec<(Option<&str>, Vec<Arm>)> = Vec::new();
-    for arm in &document.arms {
+fn by_state(name: &str, document: Document) -> Vec<Side> {
+    let mut sides: Vec<Vec<Arm>> = Vec::new();
+    for arm in document.arms {
         let state = arm.labels.get(WRITE_CACHE);
-        match sides.iter_mut().find(|(known, _)| *known == state) {
-            Some((_, arms)) => arms.push(arm.clone()),
-            None => sides.push((state, vec![arm.clone()])),
+        match sides.iter_mut().find(|arms| arms[0].labels.get(WRITE_CACHE) == state) {
+            Some(arms) => arms.push(arm),
+            None => sides.push(vec![arm]),
         }
     }
-    let side = |(state, arms): (Option<&str>, Vec<Arm>)| {
+    let side = |arms: Vec<Arm>| {
+        let state = arms[0].labels.get(WRITE_CACHE);
         let name = state.map_or_else(|| name.to_owned(), |state| format!("{name}, write cache {state}"));
         Side { set: of_probe(&name, &arms, document.complete), arms }
     };
@@ -168,5 +169,26 @@ fn of_published(set: &PublishedSet) -> Set {
         },
         rows: rows.collect(),
         complete: set.complete,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::Labels;
+
+    #[test]
+    fn a_probe_with_the_cache_on_and_off_is_two_sides() {
+        let arm = |method: &str, state: &str| Arm {
+            labels: Labels::new().with("block", "one8").with("method", method).with(WRITE_CACHE, state),
+            ..Arm::default()
+        };
+        let arms =
+            vec![arm("fsync", "on"), arm("fdatasync", "on"), arm("fsync", "off"), arm("fdatasync", "off")];
+        let probe = Document { arms, ..Document::new(Kind::Probe) };
+        let sides = Side::of_document("a.json", probe).expect("a probe");
+        let named: Vec<(&str, usize)> =
+            sides.iter().map(|side| (side.set.source.as_str(), side.set.rows.len())).collect();
+        assert_eq!(named, [("a.json, write cache on", 2), ("a.json, write cache off", 2)]);
     }
 }

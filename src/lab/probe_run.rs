@@ -228,10 +228,10 @@ fn arms<'a, K: Kernel>(
     let Some(caches) = caches else {
         return tried.into_iter().map(|arm| Box::new(arm) as Box<dyn Arm + 'a>).collect();
     };
-    let cached = |state: &Cache, arm: &ProbeArm<'a, K>| {
+    let in_state = |state: &Cache, arm: &ProbeArm<'a, K>| {
         Box::new(CachedArm::new(Box::new(arm.another()), *state, caches)) as Box<dyn Arm + 'a>
     };
-    states.iter().flat_map(|state| tried.iter().map(|arm| cached(state, arm))).collect()
+    states.iter().flat_map(|state| tried.iter().map(|arm| in_state(state, arm))).collect()
 }
 
 /// Lets what was written before come to rest, unless a running cluster would feel it.
