@@ -327,12 +327,12 @@ mod tests {
     use crate::results::{Kind, Labels, Phases};
     use crate::stats;
 
-    fn arm(server: &str, strategy: &str, elapsed_ms: u64) -> Arm {
+    fn arm(server: &str, strategy: &str, took_ms: u64) -> Arm {
         let sample = |round: u32| {
-            let elapsed_ns = elapsed_ms * 1_000_000;
+            let elapsed_ns = took_ms * 1_000_000;
             let copied = strategy == "file_copy";
             let parts =
-                [("checkpoint_before_ns", 291), ("copy_ns", elapsed_ms - 577), ("checkpoint_after_ns", 286)];
+                [("checkpoint_before_ns", 291), ("copy_ns", took_ms - 577), ("checkpoint_after_ns", 286)];
             let phases = parts.map(|(name, ms)| (name.to_owned(), ms * 1_000_000));
             Sample {
                 round,
@@ -429,5 +429,18 @@ master 100 ms.
             text.ends_with("  CREATE DATABASE \"…\" TEMPLATE \"template\" STRATEGY wal_log;\n"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn calls_are_told_once_however_many_sessions_there_are() {
+        let with = |server: &str, jobs: &str| {
+            let arm = arm(server, "file_copy", 900);
+            let name = format!("{} / {jobs}", arm.name);
+            Arm { name, labels: arm.labels.clone().with("jobs", jobs), ..arm }
+        };
+        let arms = [with("master", "1"), with("master", "4"), with("patch", "1"), with("patch", "4")];
+        let told = calls(&arms.iter().collect::<Vec<_>>()).expect("calls");
+        let each = "file_copy / master: fsync 301; file_copy / patch: fsync 301";
+        assert_eq!(told, format!("Calls of the backend in one untimed CREATE: {each}."));
     }
 }
