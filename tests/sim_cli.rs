@@ -136,7 +136,8 @@ fn a_probe_tells_a_liar() {
 /// Loop devices of the drives that a process made.
 fn loops_of(pid: u32) -> Vec<String> {
     let devices = fs::read_dir("/sys/block").expect("sysfs").flatten();
-    let backing = devices.filter_map(|device| fs::read_to_string(device.path().join("loop/backing_file")).ok());
+    let backing =
+        devices.filter_map(|device| fs::read_to_string(device.path().join("loop/backing_file")).ok());
     backing.filter(|file| file.contains(&format!("fsynclab-sim-{pid:x}-"))).collect()
 }
 
@@ -157,9 +158,9 @@ fn a_run_on_two_drives_that_is_ended_leaves_none() {
             .expect("the program");
         let stderr = copy.stderr.take().expect("a pipe");
         // What is written is announced when both drives are there.
-        let announced = BufReader::new(stderr).lines().find(|line| {
-            line.as_ref().is_ok_and(|line| line.contains("sim:zero,fs=btrfs"))
-        });
+        let announced = BufReader::new(stderr)
+            .lines()
+            .find(|line| line.as_ref().is_ok_and(|line| line.contains("sim:zero,fs=btrfs")));
         announced.expect("it announces what it writes").expect("text");
         assert_eq!(loops_of(copy.id()).len(), 2);
         let pid = Pid::from_raw(i32::try_from(copy.id()).expect("a pid"));
