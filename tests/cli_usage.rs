@@ -52,7 +52,7 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
         2,
         &["\"pg-9.6\" is given twice", "hint: --aa"],
     );
-    check(&["copy", "--into", "sim:7200rpm"], 2, &["simulated drives are not in this build"]);
+    check(&["copy", "--into", "sim:7200rpm"], 2, &["no simulated drive is called \"7200rpm\"", "sim list"]);
     check(&["copy", "--into", ".", "--into", "."], 2, &["the place \".\" is given twice"]);
     check(&["copy", "--time-limit", "60"], 2, &["--time-limit", "60s"]);
     check(&["copy", "--rounds", "0"], 2, &["--rounds"]);
@@ -134,7 +134,7 @@ fn manual_pages_and_completions_come_from_the_same_definitions() {
             text(&output)
         );
     }
-    check(&["man", "sim"], 2, &["there is no command \"sim\""]);
+    check(&["man", "forecast"], 2, &["there is no command \"forecast\""]);
 }
 
 #[test]
