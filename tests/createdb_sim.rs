@@ -16,10 +16,12 @@ use fsynclab::server::cluster::inside;
 use fsynclab::simdrive::mount::leftovers;
 use tempfile::TempDir;
 
-/// A state directory through which a cluster's user gets to the drives mounted below it.
-fn state(name: &str) -> TempDir {
-    let state = common::scratch(name);
-    std::fs::set_permissions(state.path(), std::fs::Permissions::from_mode(0o711)).expect("mode");
+/// Through this state directory a cluster's user gets to the drives mounted below it.
+const PASSABLE: u32 = 0o711;
+
+fn state(mode: u32) -> TempDir {
+    let state = common::scratch("createdb-sim");
+    std::fs::set_permissions(state.path(), std::fs::Permissions::from_mode(mode)).expect("mode");
     state
 }
 
@@ -61,7 +63,7 @@ fn a_cluster_on_a_simulated_drive_says_so_and_leaves_nothing() {
     if !common::root_or_skip("a_cluster_on_a_simulated_drive_says_so_and_leaves_nothing") {
         return;
     }
-    let state = state("createdb-sim");
+    let state = state(PASSABLE);
     let json = state.path().join("results.json");
     let mut command = createdb(&state, "nvme-plp,fs=xfs", "2");
     let child = command.arg("--json").arg(&json).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -81,11 +83,24 @@ fn a_cluster_on_a_simulated_drive_says_so_and_leaves_nothing() {
 }
 
 #[test]
+fn where_the_clusters_user_cannot_pass_it_is_told() {
+    if !common::root_or_skip("where_the_clusters_user_cannot_pass_it_is_told") {
+        return;
+    }
+    let state = state(0o700);
+    let output = createdb(&state, "zero", "1").output().expect("the program");
+    let said = common::text(&output).replace('\n', " ");
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("user \"postgres\" cannot work in"), "{said}");
+    assert!(said.contains("hint: every directory above it must let \"postgres\" pass"), "{said}");
+}
+
+#[test]
 fn killed_at_six_moments_clean_leaves_neither_cluster_nor_drive() {
     if !common::root_or_skip("killed_at_six_moments_clean_leaves_neither_cluster_nor_drive") {
         return;
     }
-    let state = state("createdb-sim");
+    let state = state(PASSABLE);
     let began = Instant::now();
     let mut whole = started(&mut createdb(&state, "zero", "3"));
     assert!(whole.wait().expect("its end").success());

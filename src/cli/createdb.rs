@@ -317,6 +317,7 @@ fn problem(error: &CreatedbError) -> Problem {
             | ServerError::NoBinaries { .. }
             | ServerError::NoProgram { .. }
             | ServerError::Unusable { .. }
+            | ServerError::Impassable { .. }
             | ServerError::Standby
             | ServerError::MayNotCreate
             | ServerError::TemplateNotOurs { .. }

@@ -75,6 +75,14 @@ pub enum ServerError {
         /// Why.
         source: SysError,
     },
+    /// A place to which the cluster's user has no way.
+    #[error("user \"{user}\" cannot work in \"{}\"", shown(.directory))]
+    Impassable {
+        /// The cluster's directory.
+        directory: PathBuf,
+        /// Who.
+        user: String,
+    },
     /// Something else than a PostgreSQL server.
     #[error("\"{}\" holds no PostgreSQL server: it says \"{said}\"", shown(.directory))]
     UnknownVersion {
@@ -293,6 +301,13 @@ impl ServerError {
             Self::Unusable { user: Some(user), .. } => {
                 Some(format!("the directory and all above it must be readable by \"{user}\"").into())
             }
+            Self::Impassable { user, .. } => Some(
+                format!(
+                    "every directory above it must let \"{user}\" pass; simulated drives are mounted below \
+                     $FSYNCLAB_STATE_DIR"
+                )
+                .into(),
+            ),
             Self::InvalidTemplate { name } => Some(
                 format!("it was left by an interrupted CREATE or DROP DATABASE and can only be dropped: DROP DATABASE {}", identifier(name)).into(),
             ),

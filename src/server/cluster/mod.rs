@@ -12,6 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
 
 pub use binaries::{Binaries, Version, installed};
@@ -22,7 +23,7 @@ use super::connect::{Session, connect_to};
 use super::conninfo::{Address, Asked, Host, Surroundings, Target, resolve};
 use super::error::ServerError;
 use super::settings::Setting;
-use crate::sys::error::shown;
+use crate::sys::error::{SysError, shown};
 use crate::sys::journal::Journal;
 use crate::sys::run_directory::RunDirectory;
 use crate::sys::tools::{Finished, Tool};
@@ -122,10 +123,22 @@ impl Cluster {
             .arg(&data)
             .args(["-U", ROLE, "--auth=peer", "--encoding=UTF8", "--locale=C"])
             .run(watch)
-            .and_then(Finished::success)?;
+            .and_then(Finished::success)
+            .map_err(|error| self.no_way(error))?;
         self.configure(&data)?;
         self.control("start", watch)?;
         self.check_settings()
+    }
+
+    /// The programs can be run, as was tried before: where one may not be here, it is the directory.
+    fn no_way(&self, error: SysError) -> ServerError {
+        match (&self.user, error) {
+            (Some(user), SysError::Execute { errno: Errno::EACCES, .. }) => ServerError::Impassable {
+                directory: self.run.path().to_path_buf(),
+                user: user.name.to_string_lossy().into_owned(),
+            },
+            (_, error) => error.into(),
+        }
     }
 
     /// Gives a directory to the cluster's user.
