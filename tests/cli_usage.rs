@@ -52,12 +52,15 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
         2,
         &["\"pg-9.6\" is given twice", "hint: --aa"],
     );
-    check(&["copy", "--into", "sim:7200rpm"], 2, &["simulated drives are not in this build"]);
+    check(&["copy", "--into", "sim:7200rpm"], 2, &["no simulated drive is called \"7200rpm\"", "sim list"]);
     check(&["copy", "--into", ".", "--into", "."], 2, &["the place \".\" is given twice"]);
     check(&["copy", "--time-limit", "60"], 2, &["--time-limit", "60s"]);
     check(&["copy", "--rounds", "0"], 2, &["--rounds"]);
     check(&["copy", "--order", "random"], 2, &["shuffled, abba, in-turn"]);
     check(&["copy", "--verify", "maybe"], 2, &["full, sizes and off"]);
+    check(&["copy", "--write-cache", "on,on"], 2, &["--write-cache on is given twice"]);
+    check(&["probe", "--write-cache", "off,off"], 2, &["--write-cache off is given twice"]);
+    check(&["probe", "--pg", "--write-cache", "on,off"], 2, &["--pg", "cannot be used with"]);
     check(&["copy", "."], 2, &["the place \".\" lies within the template \".\"", "hint: "]);
 }
 
@@ -131,7 +134,7 @@ fn manual_pages_and_completions_come_from_the_same_definitions() {
             text(&output)
         );
     }
-    check(&["man", "sim"], 2, &["there is no command \"sim\""]);
+    check(&["man", "forecast"], 2, &["there is no command \"forecast\""]);
 }
 
 #[test]

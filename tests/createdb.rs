@@ -113,6 +113,13 @@ fn what_is_not_safe_or_not_understood_is_refused_with_its_status() {
             3,
             "servers below 18 have no file_copy_method",
         ),
+        (vec!["--scratch", "sim:7200rpm", "--bin", &bin], 2, "no simulated drive is called \"7200rpm\""),
+        (vec!["--scratch", &place, "--scratch", &place, "--bin", &bin], 2, "is given twice"),
+        (
+            vec!["--scratch", &place, "--bin", &bin, "--dirty", "8MB", "--jobs", "1,4"],
+            2,
+            "hint: --jobs 1, without --recommend",
+        ),
         (
             vec!["--live", "-h", "/nowhere"],
             3,
@@ -120,7 +127,7 @@ fn what_is_not_safe_or_not_understood_is_refused_with_its_status() {
         ),
     ] {
         let output = finished(&mut createdb(&bench, &arguments));
-        let said = common::text(&output).replace("\n", " ");
+        let said = common::text(&output).replace('\n', " ");
         assert_eq!(output.status.code(), Some(status), "{arguments:?}: {said}");
         assert!(said.contains(message), "{arguments:?}: {said}");
     }

@@ -242,4 +242,27 @@ fn one_copy_command_compares_the_cache_on_and_off_and_brings_it_back() {
     assert!(cached.len() == 2 && cached.iter().all(|count| *count >= 8), "{cached:?}");
     assert_eq!(uncached, [0, 0], "a disk that caches nothing is sent no flush");
     machine.views(&KINDS[0], "after copy", true);
+    let shown = machine.said("copy");
+    assert!(
+        shown.iter().any(|line| line.starts_with("policy    promise") && line.contains("cache on")),
+        "{shown:#?}"
+    );
+    assert!(shown.iter().any(|line| line.contains("With the cache on:")), "{shown:#?}");
+}
+
+#[test]
+fn one_probe_judges_the_disk_with_its_cache_on_and_off_and_brings_it_back() {
+    let Some(machine) = machine("one_probe_judges_the_disk_with_its_cache_on_and_off_and_brings_it_back")
+    else {
+        return;
+    };
+    for part in [
+        "write cache ON",
+        "write cache OFF",
+        "PLAUSIBLE with the write cache on:",
+        "NOT NEEDED with the write cache off:",
+    ] {
+        machine.has("probe", part);
+    }
+    machine.views(&KINDS[0], "after probe", true);
 }

@@ -92,7 +92,7 @@ fn a_dump_is_restored_under_each_setting_and_the_table_says_what_it_took() {
     let varied = format!("wal_sync_method={}", methods.join(","));
     let arguments = ["--dump", &path, "--vary", &varied, "--json"];
     let output = finished(restore(&bench, &place.path(), &arguments).arg(&json));
-    let said = common::text(&output);
+    let said = common::text(&output).replace('\n', " ");
     assert!(output.status.success(), "{said}");
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(shown.lines().all(|line| line.chars().count() <= 79), "{shown}");
@@ -173,6 +173,7 @@ fn what_is_not_safe_or_not_understood_is_refused_with_its_status() {
         (vec!["--dump", "/nowhere/x"], 1, "could not read file \"/nowhere/x\": No such file or directory"),
         (vec!["--dump", &good, "-j", "2"], 2, "a plain dump is loaded by one session"),
         (vec!["--dump", &good, "--from", "x"], 2, "cannot be used with"),
+        (vec!["--dump", &good, "db"], 2, "required"),
         (vec!["--dump", &good, "--dump-once"], 2, "cannot be used with"),
         (vec!["--dump", &good, "--set", "port=1"], 2, "port of a scratch cluster cannot be set"),
         (
@@ -246,6 +247,56 @@ fn a_disk_that_is_full_is_told_and_freed() {
     assert!(said.contains("MB free, and the restore takes about 864 MB at its peak"), "{said}");
     std::fs::remove_file(path).expect("dump");
     bench.close([]);
+}
+
+fn live(bench: &Bench, cluster: &Cluster, arguments: &[&str]) -> Command {
+    let mut command = common::fsynclab(bench.state.path());
+    command.args(["restore", "--live", "-U", "postgres", "-d", "postgres", "-h"]);
+    command.arg(cluster.run_directory().join("socket")).args(arguments);
+    command
+}
+
+fn databases_and_settings(cluster: &Cluster) -> Vec<Vec<String>> {
+    let mut session = cluster.session("postgres").expect("session");
+    let mut found = session.rows("SELECT datname FROM pg_database ORDER BY 1").expect("databases");
+    found
+        .extend(session.rows("SELECT name, setting FROM pg_file_settings ORDER BY seqno").expect("settings"));
+    found
+}
+
+#[test]
+fn a_live_server_is_told_the_cost_and_left_as_it_was() {
+    let bench = Bench::new("restore");
+    let cluster = bench.cluster(15, &["fsync=off"]);
+    let before = databases_and_settings(&cluster);
+    let path = dump(&bench, &tables(3, 20)).to_string_lossy().into_owned();
+    let arguments = ["--dump", &path, "--vary", "wal_sync_method=fsync,fdatasync"];
+    let output = finished(&mut live(&bench, &cluster, &arguments));
+    let said = common::text(&output).replace('\n', " ");
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("roles of the dump are missing: \"The Owner\""), "{said}");
+    // No session of ours stays: `clean` waits for those that a killed run may have left.
+    cluster.session("postgres").expect("session").run("CREATE ROLE \"The Owner\"").expect("role");
+    let output = finished(&mut live(&bench, &cluster, &arguments));
+    let said = common::text(&output).replace('\n', " ");
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.contains("2 restores into a database of ours") && said.contains("3 tables (60 rows)"),
+        "{said}"
+    );
+    assert_eq!(databases_and_settings(&cluster), before);
+    let slow = dump(&bench, &format!("{}SELECT pg_sleep(60);\n", tables(3, 20)));
+    let arguments = ["--dump", &path, "--vary", "wal_sync_method=fsync,fdatasync"];
+    let (mut run, _) = under_way(&mut live(&bench, &cluster, &arguments), "psql");
+    run.kill().expect("SIGKILL");
+    run.wait().expect("its end");
+    let cancel = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'psql'";
+    cluster.session("postgres").expect("session").value(cancel).expect("end psql");
+    let output = finished(common::fsynclab(bench.state.path()).args(["clean", "--yes"]));
+    assert!(output.status.success(), "{}", common::text(&output));
+    assert_eq!(databases_and_settings(&cluster), before);
+    std::fs::remove_file(slow).expect("dump");
+    bench.close([cluster]);
 }
 
 /// A run under way: its child of this name is at work.

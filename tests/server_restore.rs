@@ -212,7 +212,7 @@ fn errors_that_pg_restore_goes_over_are_counted() {
 fn a_client_older_than_the_server_is_refused() {
     let bench = Bench::new("restore");
     let cluster = bench.cluster(18, &["fsync=off"]);
-    let dump = Dump::Database(cluster.session("postgres").expect("session"));
+    let dump = Dump::Database(Box::new(cluster.session("postgres").expect("session")));
     let clients = Clients::beside(&directory(15));
     let error = dump.programs(&clients, 18, &Quiet).expect_err("older");
     assert_eq!(error.to_string(), "pg_dump is of version 15, older than the server (18)");

@@ -145,6 +145,7 @@ fn a_queue_set_to_write_through_is_the_weakest_link() {
     let found = stack(&image.path());
     let weakest = storage::weakest(&found);
     assert!(weakest.contains("the kernel drops flushes here"), "{weakest}");
+    assert!(codes(&found).contains(&NoteCode::BarriersOff), "{:?}", codes(&found));
     assert_eq!(flushes_of_one_sync(&image.path()), 0);
 }
 

@@ -6,9 +6,11 @@ use anstream::ColorChoice;
 
 use super::output;
 use super::problem::Problem;
+use crate::simdrive::mount::Record;
+use crate::sys::SysError;
 use crate::sys::error::shown;
 use crate::sys::journal::{self, Journal, Leftovers};
-use crate::sys::undo::{UndoKind, Undone};
+use crate::sys::undo::{Undo, UndoKind, Undone};
 
 /// What every wing knows to undo.
 pub fn tables() -> Vec<UndoKind> {
@@ -50,6 +52,12 @@ pub fn run(args: &Args, color: ColorChoice) -> anyhow::Result<()> {
         }
     }
     complain_of(&left)
+}
+
+/// Undoes all that a run made on its drives, so that these can be taken apart; what is left stays in the journal, for
+/// [`undo_own`].
+pub fn undo_on_drives(journal: &Journal) -> Result<(), SysError> {
+    journal.undo_those(&tables(), |entry| entry.kind != Record::KIND).map(drop)
 }
 
 /// Undoes a run's journal at its end; what is left stays in the journal.

@@ -140,7 +140,8 @@ fn request(args: &Args, places: &[Asked]) -> Result<CopyRequest, Problem> {
     // What is wrong on the command line is told before a large tree is read.
     let policies = grammar::policies(&args.policies)?;
     let commands = grammar::commands(&args.commands, &policies)?;
-    let source_caches = grammar::source_caches(&args.source_caches)?;
+    let source_caches = grammar::none_twice("--source-cache", &args.source_caches)?;
+    let write_caches = grammar::none_twice("--write-cache", &args.write_caches)?;
     let template = Template::resolve(&args.template, args.template_scale)
         .map_err(|error| Problem::failed(error.to_string()).hint(error.hint()))?;
     outside(&template, places)?;
@@ -156,7 +157,7 @@ fn request(args: &Args, places: &[Asked]) -> Result<CopyRequest, Problem> {
         aa: args.rounds.aa,
         verify: args.verify,
         beside_server: args.beside_server,
-        write_caches: args.write_caches.clone(),
+        write_caches,
         force: args.force,
         argv: redact::arguments(std::env::args_os()),
     })

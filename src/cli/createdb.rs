@@ -1,5 +1,6 @@
 //! `fsynclab createdb`: how long CREATE and DROP DATABASE take on a real server, by strategy.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -7,11 +8,13 @@ use std::time::Duration;
 use anstream::ColorChoice;
 
 use super::paper::Paper;
+use super::places::{self, Recording, place_problem};
 use super::problem::{Problem, Status};
 use super::rounds::Rounds;
 use super::screen::Screen;
 use super::{clean, grammar, redact};
-use crate::lab::createdb::{CreatedbError, CreatedbRequest, CreatedbRun};
+use crate::lab::createdb::{CreatedbError, CreatedbRequest, CreatedbRun, CreatedbSurvey};
+use crate::place::Making;
 use crate::report;
 use crate::results::Document;
 use crate::server::cluster::installed;
@@ -23,6 +26,9 @@ use crate::server::settings::{Setting, parse_vary};
 use crate::sys::journal::{self, Journal};
 use crate::sys::signals::Signals;
 use crate::sys::watch::{Event, Phase, Stop, Watch};
+
+/// What takes a place, for hints.
+const COMMAND: &str = "fsynclab createdb --scratch";
 
 /// A cluster takes seconds to make and a copy seconds on a slow drive.
 const TIME_LIMIT: Duration = Duration::from_mins(30);
@@ -55,10 +61,10 @@ pub struct Args {
 /// A server that is there, as psql reaches it
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Servers that are there")]
-struct Connection {
+pub(super) struct Connection {
     /// Measure on a server that is not made for the run: it is told what that costs first
     #[arg(long)]
-    live: bool,
+    pub(super) live: bool,
     /// Host, or directory of the socket
     #[arg(short = 'h', long, value_name = "HOST")]
     host: Option<String>,
@@ -76,16 +82,16 @@ struct Connection {
     servers: Vec<String>,
     /// Go on though other clients are active
     #[arg(long)]
-    yes: bool,
+    pub(super) yes: bool,
 }
 
 /// Clusters made for the run
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Scratch clusters")]
 struct Clusters {
-    /// A directory to make clusters in; may be repeated
+    /// A directory to make clusters in, or sim:SPEC; may be repeated
     #[arg(long, value_name = "PLACE", conflicts_with_all = ["live", "conninfo", "host", "port", "username", "dbname"])]
-    scratch: Vec<PathBuf>,
+    scratch: Vec<OsString>,
     /// Where a server's programs are; may be repeated [default: the newest installed]
     #[arg(long = "bin", value_name = "[NAME=]DIR", requires = "scratch")]
     binaries: Vec<String>,
@@ -98,6 +104,8 @@ struct Clusters {
     /// Measure on a standby how long it replays a copy
     #[arg(long, requires = "scratch")]
     standby: bool,
+    #[command(flatten)]
+    recording: Recording,
 }
 
 /// What is copied, and how
@@ -146,12 +154,13 @@ fn strategy(text: &str) -> Result<Strategy, String> {
 pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<ExitCode> {
     let screen = Screen::new(Signals::install()?, verbose);
     let request = request(args, &screen)?;
-    let run = CreatedbRun::survey(request, &screen).map_err(|error| problem(&error))?;
+    let survey = CreatedbSurvey::new(request, &screen).map_err(|error| problem(&error))?;
     let paper = Paper::new(args.json.as_deref(), color)?;
     let state = journal::state_directory()?;
     super::copy::offer_cleaning(&state, &screen);
     let journal = Journal::create(&state)?;
-    let measured = measure(&run, &journal, &screen, &paper);
+    let making = args.clusters.recording.making(survey.seed(), &state, &journal);
+    let measured = on_places(survey, &making, &screen, &paper);
     screen.event(Event::Phase(Phase::Undoing));
     let undone = clean::undo_own(journal);
     screen.finish();
@@ -165,20 +174,30 @@ pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<Exi
 }
 
 fn request(args: &Args, screen: &Screen) -> anyhow::Result<CreatedbRequest> {
-    let servers = if args.connection.live { servers(args, screen)? } else { Vec::new() };
+    let servers = if args.connection.live {
+        servers(&args.connection, args.conninfo.as_ref(), screen)?
+    } else {
+        Vec::new()
+    };
     if servers.is_empty() && args.clusters.scratch.is_empty() {
         let message = "createdb needs a cluster of its own, or leave to use a server that is not made for it";
         let hint = "--scratch DIR makes a cluster there; --live uses the server that psql would reach";
         return Err(Problem::refused(message).hint(Some(hint)).into());
+    }
+    let scratch = places::scratch(&args.clusters.scratch)?;
+    args.clusters.recording.check(&scratch)?;
+    let jobs = if args.work.recommend { vec![1, 2, 4, 8] } else { args.work.jobs.clone() };
+    if args.work.dirty.is_some() && jobs.iter().any(|jobs| *jobs > 1) {
+        let message = "--dirty dirties buffers before each CREATE, and with several sessions at once there is no before";
+        return Err(Problem::usage(message).hint(Some("--jobs 1, without --recommend")).into());
     }
     let varied = args.clusters.varied.iter().map(|text| parse_vary(text)).collect::<Result<Vec<_>, _>>();
     let varied = varied.map_err(|error| Problem::usage(error.to_string()))?;
     // Somebody's server is asked for one round, unless more were asked for.
     let (counted, warmup) = if args.connection.live { (1, 0) } else { (7, 1) };
     let rounds = args.rounds.clone().or(counted, warmup, TIME_LIMIT);
-    let jobs = if args.work.recommend { vec![1, 2, 4, 8] } else { args.work.jobs.clone() };
     Ok(CreatedbRequest {
-        scratch: args.clusters.scratch.clone(),
+        scratch,
         binaries: binaries(args)?,
         servers,
         settings: args.clusters.settings.clone(),
@@ -210,9 +229,13 @@ fn binaries(args: &Args) -> Result<Vec<String>, Problem> {
 }
 
 /// The server that the options name, then every `--server`.
-fn servers(args: &Args, screen: &Screen) -> anyhow::Result<Vec<(String, Target)>> {
-    let Connection { host, port, username, dbname, servers, .. } = &args.connection;
-    let database = args.conninfo.clone().or_else(|| dbname.clone());
+pub(super) fn servers(
+    connection: &Connection,
+    conninfo: Option<&String>,
+    screen: &Screen,
+) -> anyhow::Result<Vec<(String, Target)>> {
+    let Connection { host, port, username, dbname, servers, .. } = connection;
+    let database = conninfo.or(dbname.as_ref()).cloned();
     let first = Asked { host: host.clone(), port: port.clone(), user: username.clone(), database };
     let mut asked = Vec::new();
     if servers.is_empty() || first != Asked::default() {
@@ -239,11 +262,30 @@ fn servers(args: &Args, screen: &Screen) -> anyhow::Result<Vec<(String, Target)>
     Ok(found)
 }
 
-/// Says what will be done, then does it.
-fn measure(run: &CreatedbRun, journal: &Journal, screen: &Screen, paper: &Paper) -> anyhow::Result<Document> {
-    for intent in run.intents() {
+/// Says what will be made, makes the drives, measures, takes them apart.
+fn on_places(
+    survey: CreatedbSurvey,
+    making: &Making<'_>,
+    screen: &Screen,
+    paper: &Paper,
+) -> anyhow::Result<Document> {
+    for intent in survey.intents() {
         screen.say(report::wrapped(&format!("{intent}."), 0).trim_end());
     }
+    screen.event(Event::Phase(Phase::Making));
+    let run = survey.make(making).map_err(|error| place_problem(&error, COMMAND))?;
+    let measured = measure(&run, making.journal, screen, paper);
+    screen.event(Event::Phase(Phase::Undoing));
+    let undone = clean::undo_on_drives(making.journal);
+    let closed = run.close(making.journal).map_err(|error| place_problem(&error, COMMAND));
+    let document = measured?;
+    undone?;
+    closed?;
+    Ok(document)
+}
+
+/// Makes the clusters, says what that costs, measures.
+fn measure(run: &CreatedbRun, journal: &Journal, screen: &Screen, paper: &Paper) -> anyhow::Result<Document> {
     let stopped = |error: CreatedbError| match (&error, screen.stop()) {
         (
             CreatedbError::Server(ServerError::Stopped(_) | ServerError::Sys(_)),
@@ -267,12 +309,7 @@ fn measure(run: &CreatedbRun, journal: &Journal, screen: &Screen, paper: &Paper)
 
 fn problem(error: &CreatedbError) -> Problem {
     match error {
-        CreatedbError::Place(error) if error.is_refusal() => {
-            Problem::refused(error.to_string()).hint(error.hint("fsynclab createdb --scratch"))
-        }
-        CreatedbError::Place(error) => {
-            Problem::failed(error.to_string()).hint(error.hint("fsynclab createdb --scratch"))
-        }
+        CreatedbError::Place(error) => place_problem(error, COMMAND),
         CreatedbError::Refused(refusal) => Problem::refused(refusal.to_string())
             .hint(Some("--yes measures beside them, and slows them down")),
         CreatedbError::Server(

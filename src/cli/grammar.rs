@@ -1,11 +1,11 @@
 //! The small grammars of the command line: durations, orders, lists of policies.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use super::problem::Problem;
 use crate::lab::Order;
 use crate::lab::command::{Command, CommandError};
-use crate::lab::source_cache::SourceCache;
 use crate::replay::policy::Policy;
 
 /// A duration with its unit: `500ms`, `60s`, `1.5min`, `2 h`, `1d`.
@@ -78,11 +78,11 @@ pub fn commands(given: &[String], policies: &[Policy]) -> Result<Vec<Command>, P
     Ok(commands)
 }
 
-/// The values of `--source-cache`, none twice.
-pub fn source_caches(given: &[SourceCache]) -> Result<Vec<SourceCache>, Problem> {
-    for (position, cache) in given.iter().enumerate() {
-        if given[..position].contains(cache) {
-            return Err(Problem::usage(format!("--source-cache {cache} is given twice")));
+/// The values of an option that makes arms, none twice.
+pub fn none_twice<T: Copy + PartialEq + Display>(option: &str, given: &[T]) -> Result<Vec<T>, Problem> {
+    for (position, value) in given.iter().enumerate() {
+        if given[..position].contains(value) {
+            return Err(Problem::usage(format!("{option} {value} is given twice")));
         }
     }
     Ok(given.to_vec())

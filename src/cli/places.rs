@@ -47,18 +47,10 @@ impl Recording {
 impl Places {
     /// The places; the current directory where there is none.
     pub fn asked(&self) -> Result<Vec<Asked>, Problem> {
-        let mut places = Vec::new();
-        for given in &self.given {
-            let asked = match given {
-                Given::Place(text) => Asked::read(text),
-                Given::Spec(spec) => Asked::drive(spec),
-            };
-            let asked = asked.map_err(|error| drive_problem(&error))?;
-            if places.contains(&asked) {
-                return Err(Problem::usage(format!("the place \"{asked}\" is given twice")));
-            }
-            places.push(asked);
-        }
+        let mut places = distinct(self.given.iter().map(|given| match given {
+            Given::Place(text) => Asked::read(text),
+            Given::Spec(spec) => Asked::drive(spec),
+        }))?;
         if places.is_empty() {
             places.push(Asked::Directory(PathBuf::from(".")));
         }
@@ -120,6 +112,23 @@ impl FromArgMatches for Places {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
     }
+}
+
+/// The places of `--scratch`, in the order given.
+pub fn scratch(given: &[OsString]) -> Result<Vec<Asked>, Problem> {
+    distinct(given.iter().map(|text| Asked::read(text)))
+}
+
+fn distinct(asked: impl Iterator<Item = Result<Asked, simdrive::Error>>) -> Result<Vec<Asked>, Problem> {
+    let mut places = Vec::new();
+    for asked in asked {
+        let asked = asked.map_err(|error| drive_problem(&error))?;
+        if places.contains(&asked) {
+            return Err(Problem::usage(format!("the place \"{asked}\" is given twice")));
+        }
+        places.push(asked);
+    }
+    Ok(places)
 }
 
 /// A place that cannot be had; `command` is what a directory is given to: `fsynclab copy --into`.

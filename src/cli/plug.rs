@@ -59,7 +59,7 @@ struct CopyArgs {
     /// Random cuts during the copy, and as many after its end
     #[arg(long, value_name = "N", default_value_t = 300)]
     cuts: usize,
-    /// About so many images at flushes and acknowledgements, spread over all of them
+    /// About so many images at flushes and acknowledgements, at least two at each
     #[arg(long, value_name = "N", default_value_t = 600)]
     aimed: usize,
     /// At every flush and acknowledgement all combinations of up to 12 volatile writes, and many of more

@@ -11,7 +11,7 @@ use super::paper::Paper;
 use super::places::{Recording, drive_problem, place_problem};
 use super::problem::{Problem, Status};
 use super::screen::Screen;
-use super::{clean, grammar, published, redact};
+use super::{clean, drive, grammar, published, redact};
 use crate::lab::probe_run::{ProbeRequest, ProbeRun, ProbeRunError, Time};
 use crate::lab::{Order, Plan};
 use crate::place::{Asked, Making, Surveyed};
@@ -20,6 +20,7 @@ use crate::probe::published::Medium;
 use crate::probe::verdict::Code;
 use crate::report;
 use crate::results::Document;
+use crate::storage::Cache;
 use crate::sys::journal::{self, Journal};
 use crate::sys::random::fresh_seed;
 use crate::sys::real::Real;
@@ -69,11 +70,17 @@ pub struct Args {
     /// Write the results to FILE, replaced after every round; - is standard output, and nothing else goes there
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Compare states of the drives' write cache: on, off; it is brought back at the end
+    #[arg(long = "write-cache", value_name = "STATE", value_delimiter = ',', value_parser = drive::state, conflicts_with = "pg")]
+    write_caches: Vec<Cache>,
+    /// Switch the write cache though others rely on the disk, or though it was found off
+    #[arg(long, requires = "write_caches")]
+    force: bool,
     /// Run syncfs too where a running cluster shares the file system
     #[arg(long)]
     beside_server: bool,
     /// Measure nothing: read and judge pg_test_fsync output of 9.1 to 19; - is standard input
-    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["path", "sim", "write_log", "pg", "secs_per_test", "only"])]
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["path", "sim", "write_log", "pg", "secs_per_test", "only", "write_caches"])]
     published: Vec<PathBuf>,
     /// What the published output was measured on: flash, rotating, or a rate as 7200rpm
     #[arg(long, value_name = "MEDIUM", requires = "published", value_parser = published::medium)]
@@ -87,7 +94,7 @@ pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<Exi
         return published::run(&args.published, medium, args.json.as_deref(), color);
     }
     let asked = [asked(args)?];
-    let request = request(args);
+    let request = request(args)?;
     let screen = Screen::new(Signals::install()?, verbose);
     let surveyed = Surveyed::new(&asked).map_err(|error| place_problem(&error, COMMAND))?;
     let paper = Paper::new(args.json.as_deref(), color)?;
@@ -121,7 +128,8 @@ fn asked(args: &Args) -> Result<Asked, Problem> {
     Ok(asked)
 }
 
-fn request(args: &Args) -> ProbeRequest {
+fn request(args: &Args) -> Result<ProbeRequest, Problem> {
+    let write_caches = grammar::none_twice("--write-cache", &args.write_caches)?;
     let cases: Vec<&'static Case> = CASES
         .iter()
         .filter(|case| !args.pg || PG_BLOCKS.contains(&case.block))
@@ -130,8 +138,8 @@ fn request(args: &Args) -> ProbeRequest {
     let each = args.secs_per_test.or(args.pg.then_some(PG_SECONDS));
     let time = each
         .map_or(Time::Whole(args.time), |seconds| Time::EachCase(Duration::from_secs(u64::from(seconds))));
-    let limit = time.whole(cases.len()).saturating_mul(LONGEST);
-    ProbeRequest {
+    let limit = time.whole(cases.len() * write_caches.len().max(1)).saturating_mul(LONGEST);
+    Ok(ProbeRequest {
         cases,
         plan: Plan {
             rounds: args.rounds,
@@ -142,8 +150,10 @@ fn request(args: &Args) -> ProbeRequest {
         },
         time,
         beside_server: args.beside_server,
+        write_caches,
+        force: args.force,
         argv: redact::arguments(std::env::args_os()),
-    }
+    })
 }
 
 fn block(text: &str) -> Result<&'static str, String> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anstream::ColorChoice;
 
+use super::createdb::{Connection, servers};
 use super::paper::Paper;
 use super::problem::{Problem, Status};
 use super::rounds::Rounds;
@@ -37,6 +38,11 @@ const TIME_LIMIT: Duration = Duration::from_hours(24 * 30);
 #[command(disable_help_flag = true)]
 #[command(group = clap::ArgGroup::new("origin").required(true).args(["from", "dump"]))]
 pub struct Args {
+    /// With --live, the server: a database name, connection parameters or a URI, as psql takes them
+    #[arg(value_name = "CONNINFO", requires = "live")]
+    conninfo: Option<String>,
+    #[command(flatten)]
+    connection: Connection,
     /// Dump this database and restore it: a name, connection parameters or a URI, as psql takes them
     #[arg(long, value_name = "CONNINFO")]
     from: Option<String>,
@@ -96,10 +102,19 @@ pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<Exi
 }
 
 fn request(args: &Args, screen: &Screen) -> anyhow::Result<RestoreRequest> {
-    if args.scratch.is_empty() {
-        let message = "restore needs a cluster of its own";
-        return Err(Problem::refused(message).hint(Some("--scratch DIR makes a cluster there")).into());
+    let Connection { live, yes, .. } = args.connection;
+    let servers = if live { servers(&args.connection, args.conninfo.as_ref(), screen)? } else { Vec::new() };
+    if servers.is_empty() && args.scratch.is_empty() {
+        let message = "restore needs a cluster of its own, or leave to use a server that is not made for it";
+        let hint = "--scratch DIR makes a cluster there; --live uses the server that psql would reach";
+        return Err(Problem::refused(message).hint(Some(hint)).into());
     }
+    if args.dump_once && args.scratch.is_empty() {
+        let message = "--dump-once keeps the dump at the place of a scratch cluster, and there is none";
+        return Err(Problem::usage(message).into());
+    }
+    // Somebody's server is asked for one round, unless more were asked for.
+    let rounds = if live { 1 } else { 3 };
     let varied = args.varied.iter().map(|text| parse_vary(text)).collect::<Result<Vec<_>, _>>();
     let varied = varied.map_err(|error| Problem::usage(error.to_string()))?;
     Ok(RestoreRequest {
@@ -107,17 +122,19 @@ fn request(args: &Args, screen: &Screen) -> anyhow::Result<RestoreRequest> {
         dump_once: args.dump_once,
         scratch: args.scratch.clone(),
         binaries: binaries(args)?,
+        servers,
+        others_may_be_active: yes,
         settings: args.settings.clone(),
         varied,
         jobs: args.jobs.into(),
-        plan: args.rounds.clone().or(3, 0, TIME_LIMIT).or_in_turn().plan(),
+        plan: args.rounds.clone().or(rounds, 0, TIME_LIMIT).or_in_turn().plan(),
         aa: args.rounds.aa,
         argv: redact::arguments(std::env::args_os()),
     })
 }
 
 fn binaries(args: &Args) -> Result<Vec<String>, Problem> {
-    if !args.binaries.is_empty() {
+    if !args.binaries.is_empty() || args.scratch.is_empty() {
         return Ok(args.binaries.clone());
     }
     match installed() {
@@ -137,7 +154,7 @@ fn origin(args: &Args, screen: &Screen) -> anyhow::Result<Origin> {
     for caution in &target.cautions {
         screen.say(&format!("WARNING: {caution}"));
     }
-    Ok(Origin::From(target))
+    Ok(Origin::From(Box::new(target)))
 }
 
 /// Says what will be done, then does it.
@@ -146,6 +163,9 @@ fn measure(run: &RestoreRun, journal: &Journal, screen: &Screen, paper: &Paper) 
         screen.say(report::wrapped(&format!("{intent}."), 0).trim_end());
     }
     let entered = run.enter(journal, screen).map_err(|error| stopped(&error, screen))?;
+    for cost in entered.costs().map_err(|error| stopped(&error, screen))? {
+        screen.say(report::wrapped(&format!("{cost}."), 0).trim_end());
+    }
     paper.head(entered.head())?;
     if let Some(temporary) = paper.temporary() {
         journal.push(&temporary)?;
@@ -209,11 +229,15 @@ fn problem(error: &RestoreRunError) -> Problem {
                 | RestoreError::NoClient { .. }
                 | RestoreError::ClientOlder { .. }
                 | RestoreError::NoRoom { .. }
+                | RestoreError::NoRoles { .. }
+                | RestoreError::OthersActive { .. }
                 | RestoreError::Server(
                     ServerError::Unreachable { .. }
                     | ServerError::NoBinaries { .. }
                     | ServerError::NoProgram { .. }
-                    | ServerError::Unusable { .. },
+                    | ServerError::Unusable { .. }
+                    | ServerError::Standby
+                    | ServerError::ScratchOnly { .. },
                 ) => Problem::refused(message),
                 RestoreError::NotParallel
                 | RestoreError::Server(

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::arm::{Arm, Halt, Trial};
 use crate::place::Place;
-use crate::results::{Bystander, Failed, Labels, Note, Promise, Refused, Sample, Stack};
+use crate::results::{Bystander, CacheView, Failed, Labels, Note, Promise, Refused, Sample, Stack};
 use crate::stats::Percentiles;
 use crate::storage::{self, Cache, Care, Commands, Root, Switch};
 use crate::sys::journal::Journal;
@@ -22,6 +22,10 @@ pub struct Caches<'a, C> {
     switch: Result<RefCell<Switch>, String>,
     /// As the drives told it before the run; none where they do not agree or did not tell.
     found: Option<Cache>,
+    /// As it was before the run, the drives asked.
+    stack: Stack,
+    /// Both views of each disk as last read back after turning it on, and off.
+    read_back: RefCell<[Option<Vec<CacheView>>; 2]>,
     journal: &'a Journal,
     commands: &'a C,
 }
@@ -44,7 +48,7 @@ impl<'a, C: Commands> Caches<'a, C> {
         };
         match care {
             Ok(care) => Self::of(&stack, states, care, journal, commands),
-            Err(error) => Self { switch: Err(error.to_string()), found: found(&stack), journal, commands },
+            Err(error) => Self::with(Err(error.to_string()), &stack, journal, commands),
         }
     }
 
@@ -54,7 +58,33 @@ impl<'a, C: Commands> Caches<'a, C> {
             Some(hint) => format!("{error} ({hint})"),
             None => error.to_string(),
         });
-        Self { switch, found: found(stack), journal, commands }
+        Self::with(switch, stack, journal, commands)
+    }
+
+    fn with(
+        switch: Result<RefCell<Switch>, String>,
+        stack: &Stack,
+        journal: &'a Journal,
+        commands: &'a C,
+    ) -> Self {
+        let read_back = RefCell::default();
+        Self { switch, found: found(stack), stack: stack.clone(), read_back, journal, commands }
+    }
+
+    /// What lies under the place while the cache is in this state: as it was found, or both views of the disks as they
+    /// were read back; none where no disk has been in it.
+    pub fn stack_when(&self, state: Cache) -> Option<Stack> {
+        let mut stack = self.stack.clone();
+        match &self.read_back.borrow()[place_of(state)] {
+            Some(views) => {
+                for (disk, view) in stack.disks.iter_mut().zip(views) {
+                    disk.write_cache = view.clone();
+                }
+            }
+            None if self.found == Some(state) => {}
+            None => return None,
+        }
+        Some(stack)
     }
 
     /// Why no arm can have the cache in this state; one that it was found in needs no switching.
@@ -65,9 +95,21 @@ impl<'a, C: Commands> Caches<'a, C> {
 
     fn turn(&self, to: Cache) -> Result<(), Failed> {
         let Ok(switch) = &self.switch else { return Ok(()) };
-        let turned = switch.borrow_mut().turn(to, self.journal, self.commands);
-        turned.map_err(|error| Failed { text: error.to_string(), errno: None, call: None, path: None })
+        let mut switch = switch.borrow_mut();
+        switch.turn(to, self.journal, self.commands).map_err(|error| Failed {
+            text: error.to_string(),
+            errno: None,
+            call: None,
+            path: None,
+        })?;
+        let views = switch.disks.iter().map(|disk| disk.after.clone()).collect();
+        self.read_back.borrow_mut()[place_of(to)] = Some(views);
+        Ok(())
     }
+}
+
+fn place_of(state: Cache) -> usize {
+    usize::from(state == Cache::Off)
 }
 
 fn found(stack: &Stack) -> Option<Cache> {
@@ -95,7 +137,7 @@ impl<C: Commands> Arm for CachedArm<'_, C> {
     }
 
     fn title(&self) -> Option<String> {
-        self.arm.title().map(|title| format!("{title}, write cache {}", self.to))
+        self.arm.title()
     }
 
     fn promise(&self) -> Option<Promise> {
@@ -210,6 +252,21 @@ mod tests {
         assert_eq!(drive.cache.get(), Cache::On);
         off.prepare(&TRIAL).expect("switched off again");
         assert_eq!((drive.switched.get(), journal.entries().len()), (3, 1));
+    }
+
+    #[test]
+    fn what_lies_below_in_a_state_is_what_was_read_back_there() {
+        let state = tempfile::tempdir().expect("a temporary directory");
+        let journal = Journal::create(state.path()).expect("a journal");
+        let drive = Obedient { cache: Cell::new(Cache::On), switched: Cell::new(0) };
+        let caches = Caches::of(&stack(), &BOTH, Care::Heed(Vec::new()), &journal, &drive);
+        let told = |state| {
+            let stack = caches.stack_when(state)?;
+            stack.disks[0].write_cache.drive.clone()
+        };
+        assert_eq!((told(Cache::On), told(Cache::Off)), (Some("on".to_owned()), None));
+        caches.turn(Cache::Off).expect("switched off");
+        assert_eq!((told(Cache::On), told(Cache::Off)), (Some("on".to_owned()), Some("off".to_owned())));
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub mod probe_run;
 mod probe_verdict;
 pub mod published;
 pub mod restore;
+mod scratch;
 
 #[cfg(test)]
 mod scripted;

@@ -17,6 +17,9 @@ pub enum Order {
     Abba,
     /// As given, every round.
     InTurn,
+    /// The arms as given are blocks of so many each, which share a state that is slow to reach: a new random order of
+    /// the blocks each round, and of the arms within each.
+    Blocks(usize),
 }
 
 impl Order {
@@ -27,7 +30,7 @@ impl Order {
 
 impl fmt::Display for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Self::ALL.iter().find(|(_, order)| order == self).map_or("", |(name, _)| *name);
+        let name = Self::ALL.iter().find(|(_, order)| order == self).map_or("blocks", |(name, _)| *name);
         f.pad(name)
     }
 }
@@ -63,10 +66,21 @@ impl Plan {
         let mut positions: Vec<usize> = (0..arms).collect();
         match self.order {
             Order::Shuffled => positions.shuffle(&mut self.choices(round)),
+            Order::Blocks(each) => return self.by_blocks(round, &positions, each),
             Order::Abba if round.is_multiple_of(2) => positions.reverse(),
             Order::Abba | Order::InTurn => {}
         }
         positions
+    }
+
+    fn by_blocks(&self, round: u32, positions: &[usize], each: usize) -> Vec<usize> {
+        let mut choices = self.choices(round);
+        let mut blocks: Vec<Vec<usize>> = positions.chunks(each.max(1)).map(<[usize]>::to_vec).collect();
+        blocks.shuffle(&mut choices);
+        for block in &mut blocks {
+            block.shuffle(&mut choices);
+        }
+        blocks.concat()
     }
 
     /// The seed of this round's trials.
@@ -104,6 +118,19 @@ mod tests {
     fn abba_turns_every_second_round_and_in_turn_none() {
         assert_eq!(orders(Order::Abba, 42), [[0, 1, 2], [2, 1, 0], [0, 1, 2], [2, 1, 0]]);
         assert_eq!(orders(Order::InTurn, 42), [[0, 1, 2]; 4]);
+    }
+
+    #[test]
+    fn blocks_stay_together_and_are_shuffled_within_and_among_each_other() {
+        let plan = Plan { rounds: 20, warmup: 0, order: Order::Blocks(4), seed: 42, time_limit: None };
+        let orders: Vec<Vec<usize>> = (1..=20).map(|round| plan.positions(round, 8)).collect();
+        for order in &orders {
+            let first = order[0] / 4;
+            assert!(order[..4].iter().all(|at| at / 4 == first), "{order:?}");
+            assert!(order[4..].iter().all(|at| at / 4 == 1 - first), "{order:?}");
+        }
+        assert!(orders.iter().any(|order| order[0] < 4) && orders.iter().any(|order| order[0] >= 4));
+        assert!(orders.iter().any(|order| order[0] != order[1] + 1 && order[0] + 1 != order[1]));
     }
 
     #[test]

@@ -60,9 +60,10 @@ impl<'a, K: Kernel> ProbeArm<'a, K> {
         Ok(arm)
     }
 
-    /// Whether it will run.
-    pub fn runs(&self) -> bool {
-        self.refused.is_none()
+    /// The same case once more, to be measured in another state.
+    #[must_use]
+    pub fn another(&self) -> Self {
+        Self { slices: self.slices, case: self.case, refused: self.refused.clone(), latency_ns: latencies() }
     }
 }
 

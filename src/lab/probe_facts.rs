@@ -10,8 +10,6 @@ const DRIVE_MAKERS: [&str; 9] =
 /// File systems whose bytes lie on another machine.
 const NETWORK: [&str; 10] =
     ["nfs", "nfs4", "cifs", "smb3", "ceph", "afs", "lustre", "beegfs", "glusterfs", "fuse.sshfs"];
-/// Layers between a file system and its disks: where one drops flushes, somebody set it so.
-const DEVICES: [&str; 6] = ["loop", "md", "lvm", "crypt", "dm", "multipath"];
 
 /// The facts of a stack; what was measured there is still empty. `preloaded`: a library swallows this program's syncs.
 pub(super) fn of_stack(stack: &Stack, preloaded: bool) -> Facts {
@@ -52,8 +50,7 @@ fn left_out_by(stack: &Stack, preloaded: bool) -> Vec<LeftOutBy> {
 
 /// The kernel flushes a stack only where every device of it is flushed.
 fn kernel_view(stack: &Stack) -> Option<KernelView> {
-    let dropped = |kind: &str| DEVICES.contains(&kind);
-    if stack.layers.iter().any(|layer| layer.passes_flush == Some(false) && dropped(&layer.kind)) {
+    if storage::flushes_end_at(stack).is_some() {
         return Some(KernelView::WriteThroughForced);
     }
     let through = |disk: &Disk| Some(disk.write_cache.kernel.as_deref()? == "write through");

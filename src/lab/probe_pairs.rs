@@ -1,5 +1,6 @@
 //! Probes and published sets side by side, every two of them: like with like only.
 
+use super::cached::WRITE_CACHE;
 use crate::probe::cases::{CASES, PG_BLOCKS};
 use crate::probe::published::{
     Block, DirectIo, Finding, Method, Origin, Platform, Row, Set, Versions, compare,
@@ -22,7 +23,7 @@ impl Side {
     /// What a results file holds that can be compared here; none where it is of another kind.
     pub fn of_document(name: &str, document: Document) -> Option<Vec<Self>> {
         match document.kind {
-            Kind::Probe => Some(vec![Self { set: of_probe(name, &document), arms: document.arms }]),
+            Kind::Probe => Some(by_state(name, document)),
             Kind::Published => Some(document.sets.iter().map(of_published).map(Self::of_set).collect()),
             _ => None,
         }
@@ -107,7 +108,25 @@ fn ops_per_sec(arm: &Arm) -> Option<f64> {
     arm.summary.as_ref()?.ops_per_sec
 }
 
-fn of_probe(name: &str, document: &Document) -> Set {
+/// A probe is one side; one that compared states of the write cache is one a state.
+fn by_state(name: &str, document: Document) -> Vec<Side> {
+    let mut sides: Vec<Vec<Arm>> = Vec::new();
+    for arm in document.arms {
+        let state = arm.labels.get(WRITE_CACHE);
+        match sides.iter_mut().find(|arms| arms[0].labels.get(WRITE_CACHE) == state) {
+            Some(arms) => arms.push(arm),
+            None => sides.push(vec![arm]),
+        }
+    }
+    let side = |arms: Vec<Arm>| {
+        let state = arms[0].labels.get(WRITE_CACHE);
+        let name = state.map_or_else(|| name.to_owned(), |state| format!("{name}, write cache {state}"));
+        Side { set: of_probe(&name, &arms, document.complete), arms }
+    };
+    sides.into_iter().map(side).collect()
+}
+
+fn of_probe(name: &str, arms: &[Arm], complete: bool) -> Set {
     let row = |arm: &Arm| {
         let (block, method) = keys(arm);
         Some(Row {
@@ -122,8 +141,8 @@ fn of_probe(name: &str, document: &Document) -> Set {
         source: name.to_owned(),
         lines: (0, 0),
         origin: Origin::of_probe(),
-        rows: document.arms.iter().filter_map(row).collect(),
-        complete: document.complete,
+        rows: arms.iter().filter_map(row).collect(),
+        complete,
     }
 }
 
@@ -150,5 +169,26 @@ fn of_published(set: &PublishedSet) -> Set {
         },
         rows: rows.collect(),
         complete: set.complete,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::Labels;
+
+    #[test]
+    fn a_probe_with_the_cache_on_and_off_is_two_sides() {
+        let arm = |method: &str, state: &str| Arm {
+            labels: Labels::new().with("block", "one8").with("method", method).with(WRITE_CACHE, state),
+            ..Arm::default()
+        };
+        let arms =
+            vec![arm("fsync", "on"), arm("fdatasync", "on"), arm("fsync", "off"), arm("fdatasync", "off")];
+        let probe = Document { arms, ..Document::new(Kind::Probe) };
+        let sides = Side::of_document("a.json", probe).expect("a probe");
+        let named: Vec<(&str, usize)> =
+            sides.iter().map(|side| (side.set.source.as_str(), side.set.rows.len())).collect();
+        assert_eq!(named, [("a.json, write cache on", 2), ("a.json, write cache off", 2)]);
     }
 }

@@ -10,16 +10,17 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::arm::Arm;
+use super::cached::{CachedArm, Caches};
 use super::conduct::{Run, conduct};
 use super::head::head;
-use super::plan::Plan;
+use super::plan::{Order, Plan};
 use super::probe::{ProbeArm, Slices, WARM_UP_PART};
 use super::probe_verdict;
 use crate::place::{Place, PlaceError, Settled};
 use crate::probe::bench::{Bench, Beside, FILE_BYTES, LONGEST_BYTES, NAMES};
 use crate::probe::cases::Case;
 use crate::results::{Baseline, Document, Kind, Note, NoteCode};
-use crate::storage::{self, Attached, Root};
+use crate::storage::{self, Attached, Cache, Root};
 use crate::sys::clock;
 use crate::sys::journal::Journal;
 use crate::sys::kernel::{Fault, Kernel};
@@ -48,6 +49,10 @@ pub struct ProbeRequest {
     pub time: Time,
     /// A case that syncs the whole file system may run beside a cluster.
     pub beside_server: bool,
+    /// The states of the write cache to compare; none leaves it as it is.
+    pub write_caches: Vec<Cache>,
+    /// Switch it though others rely on the disk.
+    pub force: bool,
     /// The command line, passwords redacted.
     pub argv: Vec<String>,
 }
@@ -112,6 +117,7 @@ pub struct ProbeRun {
 /// A run that has made its directory.
 pub struct EnteredProbe<'a> {
     run: &'a ProbeRun,
+    journal: &'a Journal,
     directory: RunDirectory,
 }
 
@@ -134,9 +140,9 @@ impl ProbeRun {
     }
 
     /// Makes the run's directory.
-    pub fn enter(&self, journal: &Journal) -> Result<EnteredProbe<'_>, PlaceError> {
+    pub fn enter<'a>(&'a self, journal: &'a Journal) -> Result<EnteredProbe<'a>, PlaceError> {
         self.place.make_room_for(FILE_BYTES as u64 + LONGEST_BYTES)?;
-        Ok(EnteredProbe { run: self, directory: self.place.enter(&NAMES, journal)?.0 })
+        Ok(EnteredProbe { run: self, journal, directory: self.place.enter(&NAMES, journal)?.0 })
     }
 }
 
@@ -169,26 +175,63 @@ impl EnteredProbe<'_> {
             slice_ns: Cell::new(0),
             spare_file_system: place.is_gentle() && !request.beside_server,
         };
-        let mut arms = Vec::new();
+        let mut tried = Vec::new();
         for case in &request.cases {
             if watch.stop().is_some() {
                 return Err(ProbeRunError::Stopped);
             }
-            arms.push(ProbeArm::try_out(&slices, case)?);
+            tried.push(ProbeArm::try_out(&slices, case)?);
         }
-        let running = arms.iter().filter(|arm| arm.runs()).count();
+        let caches = self.caches();
+        let mut arms = arms(tried, &request.write_caches, caches.as_ref());
+        let running = arms.iter().filter(|arm| arm.refused().is_none()).count();
         let spent_ns = clock::now_ns() - began_ns;
         slices.slice_ns.set(request.time.slice_ns(&request.plan, running, spent_ns));
-        let mut arms: Vec<Box<dyn Arm + '_>> =
-            arms.into_iter().map(|arm| Box::new(arm) as Box<dyn Arm + '_>).collect();
-        let judged = |document: &Document| Document {
-            verdict: probe_verdict::of_document(document),
-            ..document.clone()
+        let judged = |document: &Document| {
+            let stacks = caches.iter().flat_map(|caches| {
+                let states = request.write_caches.iter();
+                states.filter_map(|state| Some((*state, caches.stack_when(*state)?)))
+            });
+            probe_verdict::judged(document, &stacks.collect::<Vec<_>>())
         };
-        let run = Run { plan: &request.plan, watch, now_ns: &clock::now_ns };
+        let plan = request.plan_by_state();
+        let run = Run { plan: &plan, watch, now_ns: &clock::now_ns };
         let document = conduct(&run, head, &mut arms, &mut |document| keep(&judged(document)));
         Ok(judged(&document.map_err(ProbeRunError::Keep)?))
     }
+
+    /// The disks of the place, taken only where their caches are to be switched.
+    fn caches(&self) -> Option<Caches<'_, Attached>> {
+        let ProbeRequest { write_caches: states, force, .. } = &self.run.request;
+        let take = || Caches::below(&self.run.place, states, *force, self.journal, &Attached);
+        (!states.is_empty()).then(take)
+    }
+}
+
+impl ProbeRequest {
+    /// A slice is shorter than switching a cache takes: each round switches once a state.
+    fn plan_by_state(&self) -> Plan {
+        let order = match self.write_caches.len() {
+            0 | 1 => self.plan.order,
+            _ => Order::Blocks(self.cases.len()),
+        };
+        Plan { order, ..self.plan.clone() }
+    }
+}
+
+/// Every case once, or once for each state of the caches.
+fn arms<'a, K: Kernel>(
+    tried: Vec<ProbeArm<'a, K>>,
+    states: &[Cache],
+    caches: Option<&'a Caches<'a, Attached>>,
+) -> Vec<Box<dyn Arm + 'a>> {
+    let Some(caches) = caches else {
+        return tried.into_iter().map(|arm| Box::new(arm) as Box<dyn Arm + 'a>).collect();
+    };
+    let in_state = |state: &Cache, arm: &ProbeArm<'a, K>| {
+        Box::new(CachedArm::new(Box::new(arm.another()), *state, caches)) as Box<dyn Arm + 'a>
+    };
+    states.iter().flat_map(|state| tried.iter().map(|arm| in_state(state, arm))).collect()
 }
 
 /// Lets what was written before come to rest, unless a running cluster would feel it.

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 pub use asked::{Asked, Making, Surveyed, close};
 pub use error::PlaceError;
 pub use idle::Settled;
+pub use simulated::at_full_speed;
 
 use simulated::Simulated;
 

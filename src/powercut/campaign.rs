@@ -265,7 +265,9 @@ impl Run<'_> {
         let claim = policy.map_or(crate::results::Promise::Nothing, Policy::promise);
         let cuts = Cuts::new(section, self.certain, (&self.model, &self.options));
         let done = section.done().unwrap_or(section.length);
-        let mut random = cuts.random(0..done, plan.cuts, plan.seed);
+        // Up to the last cut by which the end had not been acknowledged: a copy without a request has none.
+        let last = (0..done).rev().find(|cut| section.settled(*cut) <= done);
+        let mut random = last.map_or_else(Vec::new, |last| cuts.random(0..last, plan.cuts, plan.seed));
         random.extend(cuts.random(done + 1..section.length, plan.cuts, plan.seed));
         let scene = planted::scene(&self.trees.1);
         let stage = &mut self.stage;

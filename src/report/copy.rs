@@ -1,9 +1,11 @@
 //! A copy run for the terminal: what was copied and where, the table, the finding, notes, what is needed to repeat it.
 
 use super::bystander;
+use super::cached;
 use super::finding;
 use super::layout::{Align, Row, Table, paragraph, together};
 use super::notes;
+use super::states::state_of;
 use super::units::{self, Scale};
 use crate::results::{Arm, Comparison, Document, Place, Sample, Stack};
 use crate::stats::Verdict;
@@ -37,8 +39,13 @@ pub fn header(document: &Document) -> String {
 
 /// The tables, one a place, the finding, the notes and the closing line.
 pub fn results(document: &Document) -> String {
+    let by_state = cached::is_form(document);
     let mut text = String::new();
     for place in &document.places {
+        if by_state {
+            text += &cached::table(document, place);
+            continue;
+        }
         let arms = arms_at(document, place);
         if document.places.len() > 1 {
             text += &paragraph(&format!("{} {}", place.id, place.path), 2);
@@ -47,8 +54,11 @@ pub fn results(document: &Document) -> String {
         text.push('\n');
         text.extend(bystander::table(document, &arms).map(|table| table + "\n"));
     }
-    let findings: Vec<String> =
-        document.places.iter().filter_map(|place| place_finding(document, place)).collect();
+    let findings: Vec<String> = if by_state {
+        document.places.iter().flat_map(|place| cached::findings(document, place)).collect()
+    } else {
+        document.places.iter().filter_map(|place| place_finding(document, place)).collect()
+    };
     for finding in findings.iter().chain(&finding::between_places(document)) {
         text += &paragraph(finding, 0);
     }
@@ -113,10 +123,13 @@ pub(super) fn arms_at<'a>(document: &'a Document, place: &Place) -> Vec<&'a Arm>
     document.arms.iter().filter(is_here).collect()
 }
 
-/// An arm's name without its place: the table stands under that.
+/// An arm's name without its place, and without the state of the write cache: the table stands under that, or has a
+/// column for it.
 pub(super) fn row_name(arm: &Arm, document: &Document) -> String {
     let place = arm.labels.get(PLACE).filter(|_| document.places.len() > 1);
-    let parts: Vec<&str> = arm.name.split(" / ").filter(|part| Some(*part) != place).collect();
+    let state = state_of(arm).filter(|_| cached::is_form(document));
+    let is_told = |part: &&str| Some(*part) == place || Some(*part) == state;
+    let parts: Vec<&str> = arm.name.split(" / ").filter(|part| !is_told(part)).collect();
     parts.join(" / ")
 }
 
@@ -213,7 +226,7 @@ pub(super) fn gain(comparison: &Comparison) -> [f64; 3] {
 }
 
 /// The median of flushes over the rounds that count; `-` where no disk is known.
-fn flushes(arm: &Arm) -> String {
+pub(super) fn flushes(arm: &Arm) -> String {
     median_of(arm, |sample| sample.device.map(|device| device.flushes))
         .map_or_else(|| "-".to_owned(), |flushes| flushes.to_string())
 }

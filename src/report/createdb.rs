@@ -1,5 +1,7 @@
 //! A run of CREATE DATABASE for the terminal: the servers, the table, the finding by strategy, calls and replay.
 
+use std::collections::HashSet;
+
 use super::copy::median_of;
 use super::layout::{Align, Row, Table, paragraph};
 use super::stack_words::{cache_line, storage_line};
@@ -235,7 +237,16 @@ fn common(one: &Arm, other: &Arm) -> String {
 
 /// The calls of one untimed CREATE by arm.
 fn calls(arms: &[&Arm]) -> Option<String> {
-    let counted: Vec<String> = arms
+    // However many sessions there are, a CREATE is the same.
+    let name = |arm: &Arm| -> String {
+        let differs =
+            |name: &str, value: &str| arms.iter().any(|other| other.labels.get(name) != Some(value));
+        let told = |name: &str, value: &str| name != "jobs" && (name == STRATEGY || differs(name, value));
+        let values: Vec<&str> =
+            arm.labels.iter().filter(|(name, value)| told(name, value)).map(|(_, value)| value).collect();
+        values.join(" / ")
+    };
+    let mut counted: Vec<String> = arms
         .iter()
         .filter_map(|arm| {
             let calls = &arm.samples.first().filter(|sample| !sample.calls.is_empty())?.calls;
@@ -244,9 +255,11 @@ fn calls(arms: &[&Arm]) -> Option<String> {
                 .filter_map(|name| calls.get(*name).map(|count| format!("{name} {count}")))
                 .collect();
             let told = if told.is_empty() { "none that syncs".to_owned() } else { told.join(", ") };
-            Some(format!("{}: {told}", arm.name))
+            Some(format!("{}: {told}", name(arm)))
         })
         .collect();
+    let mut seen = HashSet::new();
+    counted.retain(|told| seen.insert(told.clone()));
     (!counted.is_empty())
         .then(|| format!("Calls of the backend in one untimed CREATE: {}.", counted.join("; ")))
 }
@@ -314,12 +327,12 @@ mod tests {
     use crate::results::{Kind, Labels, Phases};
     use crate::stats;
 
-    fn arm(server: &str, strategy: &str, elapsed_ms: u64) -> Arm {
+    fn arm(server: &str, strategy: &str, took_ms: u64) -> Arm {
         let sample = |round: u32| {
-            let elapsed_ns = elapsed_ms * 1_000_000;
+            let elapsed_ns = took_ms * 1_000_000;
             let copied = strategy == "file_copy";
             let parts =
-                [("checkpoint_before_ns", 291), ("copy_ns", elapsed_ms - 577), ("checkpoint_after_ns", 286)];
+                [("checkpoint_before_ns", 291), ("copy_ns", took_ms - 577), ("checkpoint_after_ns", 286)];
             let phases = parts.map(|(name, ms)| (name.to_owned(), ms * 1_000_000));
             Sample {
                 round,
@@ -416,5 +429,18 @@ master 100 ms.
             text.ends_with("  CREATE DATABASE \"…\" TEMPLATE \"template\" STRATEGY wal_log;\n"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn calls_are_told_once_however_many_sessions_there_are() {
+        let with = |server: &str, jobs: &str| {
+            let arm = arm(server, "file_copy", 900);
+            let name = format!("{} / {jobs}", arm.name);
+            Arm { name, labels: arm.labels.clone().with("jobs", jobs), ..arm }
+        };
+        let arms = [with("master", "1"), with("master", "4"), with("patch", "1"), with("patch", "4")];
+        let told = calls(&arms.iter().collect::<Vec<_>>()).expect("calls");
+        let each = "file_copy / master: fsync 301; file_copy / patch: fsync 301";
+        assert_eq!(told, format!("Calls of the backend in one untimed CREATE: {each}."));
     }
 }

@@ -2,6 +2,7 @@
 //! most 79 columns wide, so that it survives a mail; colour marks what the words already say and may be stripped.
 
 mod bystander;
+mod cached;
 mod compare;
 mod copy;
 mod createdb;
@@ -17,6 +18,7 @@ mod published;
 mod rates;
 mod restore;
 mod stack_words;
+mod states;
 mod units;
 
 pub use compare::pairs;

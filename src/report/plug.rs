@@ -1,7 +1,7 @@
 //! Power cuts for the terminal: whether the checker can be trusted, what was promised beside what was kept, the smallest
 //! examples. Nothing is ever called safe.
 
-use super::layout::{Align, Row, Table, hanging, paragraph, warning};
+use super::layout::{Align, Row, Table, hanging, paragraph, together, warning};
 use super::{notes, units};
 use crate::results::{Arm, CutExample, Document, PlantedFault, PowerCuts, Promise};
 
@@ -51,7 +51,7 @@ fn checker(document: &Document) -> String {
         return String::new();
     }
     let mut text = paragraph(&format!("The checker finds here: {}.", caught.join(", ")), 0);
-    for fault in good.iter().filter(|fault| fault.wanted == "either") {
+    for fault in good.iter().filter(|fault| fault.wanted == "either" && fault.images > 0) {
         let images = units::count(fault.images, "image");
         let found = match fault.caught {
             0 => format!("cannot bite here: nothing missing on {images}"),
@@ -114,7 +114,7 @@ fn meaning(arm: &Arm, cuts: &PowerCuts) -> String {
         let seen = format!("{name}: no broken promise seen at {random} and {aimed} aimed ones{bound}.");
         let kept: u64 = fact.verdicts.get("kept").copied().unwrap_or(0);
         let beyond = format!(" Kept on {}: {kept} of {}.", fact.file_system, fact.cuts);
-        paragraph(&(seen + &beyond), 2)
+        paragraph(&(seen + &beyond).replace(" %", &together(" %")), 2)
     } else {
         warning(&format!("{name}: PROMISE BROKEN: {}", counted(cuts)))
     };

@@ -4,8 +4,9 @@ use super::WIDTH;
 use super::layout::{hanging, paragraph, together, warning, width};
 use super::notes;
 use super::stack_words::{cache_line, storage_line};
+use super::states::{none_ran, state_of, states};
 use super::{rates, units};
-use crate::results::{Arm, Document, Host, NoteCode, Severity, SyncVerdict};
+use crate::results::{Arm, CacheVerdict, Document, Host, NoteCode, Place, Severity, SyncVerdict};
 use crate::stats;
 
 /// The label that groups comparable lines, and what its group is called, in the order of the table.
@@ -38,8 +39,11 @@ pub fn header(document: &Document) -> String {
 
 /// The table, the verdict, notes, what to do next, what is needed to repeat it.
 pub fn results(document: &Document) -> String {
-    let mut text = format!("{}\n", table(document));
-    if let Some(verdict) = &document.verdict {
+    let mut text = format!("{}\n", tables(document));
+    for CacheVerdict { write_cache, verdict } in &document.verdicts {
+        text += &said(verdict, &format!(" with the write cache {write_cache}"));
+    }
+    if let Some(verdict) = document.verdict.as_ref().filter(|_| document.verdicts.is_empty()) {
         text += &verdict_words(verdict);
     }
     text += &others_line(document).map_or_else(String::new, |line| paragraph(&line, 2));
@@ -52,8 +56,12 @@ pub fn results(document: &Document) -> String {
 
 /// The verdict, its reasons, the method.
 pub(super) fn verdict_words(verdict: &SyncVerdict) -> String {
+    said(verdict, "")
+}
+
+fn said(verdict: &SyncVerdict, when: &str) -> String {
     let words = verdict.code.replace('-', " ").to_uppercase();
-    let said = format!("{words}: {}.", verdict.reasons.join("; "));
+    let said = format!("{words}{when}: {}.", verdict.reasons.join("; "));
     let told = match verdict.code.as_str() {
         "not-asked" | "answered-from-memory" => warning(&said),
         _ => paragraph(&said, 0),
@@ -72,14 +80,31 @@ fn others_line(document: &Document) -> Option<String> {
     })
 }
 
-fn table(document: &Document) -> String {
+/// One table, or one a state of the write cache.
+fn tables(document: &Document) -> String {
+    let states = states(document);
+    if states.is_empty() {
+        return table(&document.arms.iter().collect::<Vec<_>>());
+    }
+    let tables = states.into_iter().map(|state| {
+        let arms: Vec<&Arm> = document.arms.iter().filter(|arm| state_of(arm) == Some(state)).collect();
+        let head = format!("write cache {}", state.to_uppercase());
+        match none_ran(&arms) {
+            Some(why) => hanging(&format!("{head}: "), &why),
+            None => format!("{head}\n{}", table(&arms)),
+        }
+    });
+    tables.collect::<Vec<_>>().join("\n")
+}
+
+fn table(arms: &[&Arm]) -> String {
     let mut text = String::new();
     let known = BLOCKS.iter().map(|(block, heading)| ((*block).to_owned(), (*heading).to_owned()));
     let block_of = |arm: &Arm| arm.labels.get("block").unwrap_or_default().to_owned();
-    let others = document.arms.iter().map(|arm| (block_of(arm), block_of(arm)));
+    let others = arms.iter().map(|arm| (block_of(arm), block_of(arm)));
     let mut shown: Vec<String> = Vec::new();
     for (block, heading) in known.chain(others) {
-        let lines: Vec<&Arm> = document.arms.iter().filter(|arm| block_of(arm) == block).collect();
+        let lines: Vec<&Arm> = arms.iter().copied().filter(|arm| block_of(arm) == block).collect();
         if lines.is_empty() || shown.contains(&block) {
             continue;
         }
@@ -179,6 +204,10 @@ fn next(verdict: &SyncVerdict, document: &Document) -> Option<String> {
     let path = &document.places.first()?.path;
     let command = |text: &str, why: &str| format!("{}   ({why})", together(text));
     Some(match verdict.code.as_str() {
+        "answered-from-memory" | "plausible" | "cannot-tell" if can_be_compared(document) => command(
+            &format!("fsynclab probe --write-cache on,off {path}"),
+            "switches the drive's cache, and back",
+        ),
         "not-asked" => {
             command(&format!("fsynclab drive {path}"), "what lies under it, and who drops the flushes")
         }
@@ -191,6 +220,18 @@ fn next(verdict: &SyncVerdict, document: &Document) -> Option<String> {
         }
         _ => command("fsynclab plug --help", "cut the power: the only proof"),
     })
+}
+
+/// Whether every disk below says that its cache is on, so that it may have a switch; and nobody has compared yet.
+fn can_be_compared(document: &Document) -> bool {
+    let disks_caching = |place: &Place| {
+        let stack = &place.stack;
+        !place.simulated
+            && !stack.disks.is_empty()
+            && stack.layers.iter().all(|layer| layer.kind != "loop")
+            && stack.disks.iter().all(|disk| disk.write_cache.drive.as_deref() == Some("on"))
+    };
+    states(document).is_empty() && document.places.iter().all(disks_caching)
 }
 
 fn closing(document: &Document) -> String {
@@ -211,9 +252,7 @@ fn closing(document: &Document) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{
-        CacheView, Disk, Failed, Kind, Labels, PerOperation, Place, Refused, Sample, Stack,
-    };
+    use crate::results::{CacheView, Disk, Failed, Kind, Labels, PerOperation, Refused, Sample, Stack};
     use crate::stats::{Percentiles, Summary};
 
     fn arm(block: &str, method: &str, operation_ns: u64, flushes_per_op: f64) -> Arm {
@@ -320,11 +359,87 @@ brand-new
 ANSWERED FROM MEMORY: 6318 synced overwrites of one block a second; flushes
 were sent.
 wal_sync_method here: none makes this safe.
-next: fsynclab drive --write-cache off /mnt (switches the drive's cache; asks
-      first)
+next: fsynclab probe --write-cache on,off /mnt (switches the drive's cache, and
+      back)
 slices of 1.70 s in 0 rounds, seed 42, kernel , 0 CPUs.
 ";
         assert_eq!(anstream::adapter::strip_str(&text).to_string(), expected);
+    }
+
+    /// Compared: with the cache on it lies; the switch off is as given.
+    fn compared(off: impl Fn(Arm) -> Arm) -> Document {
+        let document = document();
+        let in_state =
+            |arm: Arm, state: &str| Arm { labels: arm.labels.clone().with("write_cache", state), ..arm };
+        let found = |state: &str, code: &str, reason: &str| CacheVerdict {
+            write_cache: state.into(),
+            verdict: SyncVerdict {
+                code: code.into(),
+                reasons: vec![reason.into()],
+                wal_sync_method: "fdatasync".into(),
+                advice: "fdatasync".into(),
+            },
+        };
+        Document {
+            arms: vec![
+                in_state(arm("one8", "fdatasync", 158_000, 1.0), "on"),
+                in_state(arm("nosync", "write", 810, 0.0), "on"),
+                off(in_state(arm("one8", "fdatasync", 8_330_000, 0.0), "off")),
+                off(in_state(arm("nosync", "write", 810, 0.0), "off")),
+            ],
+            verdicts: vec![
+                found(
+                    "on",
+                    "answered-from-memory",
+                    "6329 a second, where the same drive does 120 with its cache off",
+                ),
+                found("off", "not-needed", "the drive says that its cache is off"),
+            ],
+            ..document
+        }
+    }
+
+    #[test]
+    fn each_state_of_the_cache_has_its_table_and_its_verdict() {
+        let text = results(&compared(|arm| arm));
+        let expected = "\
+write cache ON
+one 8 kB write, then          ops/s      n   mean    p50    p99    max flush/op
+  fdatasync                    6329   1000 158 us 158 us 316 us 3.2 ms     1.00
+no sync
+  write                     1234568   1000 810 ns 810 ns 1.6 us  16 us        0
+
+write cache OFF
+one 8 kB write, then          ops/s      n   mean    p50    p99    max flush/op
+  fdatasync                     120   1000 8.3 ms 8.3 ms  17 ms 167 ms        0
+no sync
+  write                     1234568   1000 810 ns 810 ns 1.6 us  16 us        0
+
+ANSWERED FROM MEMORY with the write cache on: 6329 a second, where the same
+drive does 120 with its cache off.
+wal_sync_method here: fdatasync.
+NOT NEEDED with the write cache off: the drive says that its cache is off.
+wal_sync_method here: fdatasync.
+next: fsynclab drive --write-cache off /mnt (switches the drive's cache; asks
+      first)
+slices of 2.12 s in 0 rounds, seed 42, kernel , 0 CPUs.
+";
+        assert_eq!(anstream::adapter::strip_str(&text).to_string(), expected);
+    }
+
+    #[test]
+    fn a_state_that_could_not_be_is_one_line() {
+        let refused =
+            || Some(Refused { code: "write-cache".into(), text: "sda carries the root file system".into() });
+        let mut document =
+            compared(|arm| Arm { summary: None, samples: Vec::new(), refused: refused(), ..arm });
+        document.verdicts.truncate(1);
+        let text = results(&document);
+        assert!(
+            text.contains("\n\nwrite cache OFF: refused: sda carries the root file system\n\n"),
+            "{text}"
+        );
+        assert!(!text.contains("n/a"), "{text}");
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Baseline, Labels, Note, PerOperation, PlantedFault, PowerCuts, Promise, PublishedSet, Sample, Server,
-    Stack, SyncVerdict,
+    Baseline, CacheVerdict, Labels, Note, PerOperation, PlantedFault, PowerCuts, Promise, PublishedSet,
+    Sample, Server, Stack, SyncVerdict,
 };
 use crate::stats::{Percentiles, Summary, Verdict};
 
@@ -49,9 +49,13 @@ pub struct Document {
     /// What others did to the disks before the first trial, while this run was still.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<Baseline>,
-    /// What a probe proves.
+    /// What a probe proves; where states of the write cache were compared, the first of them that is a no, else the
+    /// first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<SyncVerdict>,
+    /// What it proves for each state of the write cache, where they were compared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub verdicts: Vec<CacheVerdict>,
     /// The runs of pg_test_fsync that were read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sets: Vec<PublishedSet>,
@@ -91,6 +95,7 @@ impl Document {
             comparisons: Vec::new(),
             baseline: None,
             verdict: None,
+            verdicts: Vec::new(),
             sets: Vec::new(),
             injector_valid: None,
             planted: Vec::new(),

@@ -22,7 +22,7 @@ pub use labels::Labels;
 pub use note::{Note, NoteCode, Severity};
 pub use pair::{Pair, PairLine};
 pub use plug::{CutExample, InFact, PlantedFault, PowerCuts};
-pub use probe::{Baseline, PerOperation, PublishedRow, PublishedSet, SyncVerdict};
+pub use probe::{Baseline, CacheVerdict, PerOperation, PublishedRow, PublishedSet, SyncVerdict};
 pub use promise::Promise;
 pub use restored::Restored;
 pub use sample::{DeviceCounters, Phases, Sample};

@@ -24,7 +24,7 @@ pub enum NoteCode {
     VirtualDisk,
     /// The file system lives in memory: nothing is durable.
     MemoryFileSystem,
-    /// The file system was told not to flush.
+    /// The file system, or a device below it, was told not to flush.
     BarriersOff,
     /// Nobody could say whether the drive caches writes.
     WriteCacheUnknown,

@@ -46,6 +46,16 @@ pub struct SyncVerdict {
     pub advice: String,
 }
 
+/// The verdict with the write cache in one state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheVerdict {
+    /// `on` or `off`, as the label.
+    pub write_cache: String,
+    /// What the figures of that state prove.
+    #[serde(flatten)]
+    pub verdict: SyncVerdict,
+}
+
 /// One run of pg_test_fsync, as it was read from a text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PublishedSet {

@@ -26,7 +26,7 @@ pub use hazard::{Hazard, hazards};
 pub use root::Root;
 pub use stack::stack;
 pub use switch::{Care, Switch, SwitchError, Switched, SwitchedCache, write_cache};
-pub use words::{in_memory, notes, overlay_volatile, preloaded, weakest};
+pub use words::{flushes_end_at, in_memory, notes, overlay_volatile, preloaded, weakest};
 
 /// All there is to be known of the storage under a path of this machine: the stack, the drives' own view where they can
 /// be asked, the weakest link.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::results::{Disk, Note, NoteCode, Stack};
+use crate::results::{Disk, Layer, Note, NoteCode, Stack};
 
 use super::root::Root;
 
@@ -10,6 +10,8 @@ use super::root::Root;
 const IN_MEMORY: [&str; 5] = ["tmpfs", "ramfs", "rootfs", "devtmpfs", "hugetlbfs"];
 /// Block devices that keep everything in memory.
 const MEMORY_DISKS: [&str; 2] = ["zram", "ram"];
+/// Layers between a file system and its disks: where one drops flushes, somebody set it so.
+const DEVICES: [&str; 6] = ["loop", "md", "lvm", "crypt", "dm", "multipath"];
 /// Parts of the names of libraries known to swallow syncs when preloaded.
 const SHIMS: [&str; 4] = ["eatmydata", "nosync", "fsyncbypass", "libfakesync"];
 
@@ -22,6 +24,12 @@ pub fn in_memory(stack: &Stack) -> bool {
 /// Whether an overlay of this stack omits every sync.
 pub fn overlay_volatile(stack: &Stack) -> bool {
     stack.layers.iter().any(|layer| layer.kind == "overlay" && layer.passes_flush == Some(false))
+}
+
+/// The device between file system and disks at which every flush ends, though what lies below may cache.
+pub fn flushes_end_at(stack: &Stack) -> Option<&Layer> {
+    let devices = stack.layers.iter().filter(|layer| DEVICES.contains(&layer.kind.as_str()));
+    devices.into_iter().find(|layer| layer.passes_flush == Some(false))
 }
 
 /// The weakest link between an fsync and the medium, as one sentence without a full stop. The worst comes first: what
@@ -115,6 +123,9 @@ pub fn notes(stack: &Stack) -> Vec<Note> {
         let text = "a file system below is mounted without barriers: it never sends a flush".to_owned();
         warn(NoteCode::BarriersOff, text);
     }
+    if let Some(Layer { kind, name, flush, .. }) = flushes_end_at(stack) {
+        warn(NoteCode::BarriersOff, format!("no flush comes further than {kind} {name}: {flush}"));
+    }
     if stack.disks.is_empty() && !in_memory(stack) {
         let text = format!("no disk is known below {}: nothing is counted there", stack.file_system);
         warn(NoteCode::DeviceUnknown, text);
@@ -175,7 +186,7 @@ fn preload_note(preload: Option<&str>, system_wide: Option<&str>) -> Option<Note
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{CacheView, Layer};
+    use crate::results::CacheView;
 
     fn on_disk(kernel: Option<&str>, drive: Option<&str>, r#virtual: bool) -> Stack {
         let write_cache =
@@ -221,6 +232,26 @@ mod tests {
         assert!(weakest(&stack).starts_with("sda caches writes"), "what is unseen may still be honest");
         stack.layers.push(layer("loop", Some(false)));
         assert_eq!(weakest(&stack), "loop on x: does what it does");
+    }
+
+    #[test]
+    fn a_device_that_drops_flushes_over_a_disk_that_caches_is_warned_of() {
+        let mut stack = on_disk(Some("write back"), Some("on"), false);
+        let layer = |passes_flush| Layer {
+            kind: "loop".to_owned(),
+            name: "loop3".to_owned(),
+            flush: "set to write through: the kernel drops flushes here".to_owned(),
+            passes_flush,
+        };
+        stack.layers = vec![layer(Some(true))];
+        assert!(codes(&stack).is_empty());
+        stack.layers = vec![layer(Some(false))];
+        let expected = Note::warning(
+            NoteCode::BarriersOff,
+            "no flush comes further than loop loop3: set to write through: the kernel drops flushes here"
+                .to_owned(),
+        );
+        assert_eq!(notes(&stack), [expected]);
     }
 
     #[test]

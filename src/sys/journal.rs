@@ -137,8 +137,17 @@ impl Journal {
 
     /// Undoes everything, last made first; what fails stays in the journal and does not hold up the rest.
     pub fn undo_all(&self, tables: &UndoTable) -> Result<Vec<Outcome>, SysError> {
+        self.undo_those(tables, |_| true)
+    }
+
+    /// The same for some of the entries; the others stay.
+    pub fn undo_those(
+        &self,
+        tables: &UndoTable,
+        wanted: impl Fn(&Entry) -> bool,
+    ) -> Result<Vec<Outcome>, SysError> {
         let mut outcomes = Vec::new();
-        for entry in self.entries().into_iter().rev() {
+        for entry in self.entries().into_iter().rev().filter(wanted) {
             let result = entry.row(tables).map_err(UndoError::from).and_then(|row| (row.undo)(&entry.data));
             if result.is_ok() {
                 self.done(entry.n)?;
@@ -171,6 +180,10 @@ impl Journal {
 
 const SUFFIX: &str = ".journal";
 
+/// Of the state directory. Others may pass, no more: simulated drives are mounted below, and a scratch cluster on one runs
+/// as another user. The journals in it have modes of their own.
+const MODE: Mode = Mode::S_IRWXU.union(Mode::S_IXGRP).union(Mode::S_IXOTH);
+
 /// Where journals lie: `$FSYNCLAB_STATE_DIR`, else /var/lib/fsynclab for root, else `$XDG_STATE_HOME/fsynclab`, else
 /// ~/.local/state/fsynclab. Empty variables count as unset.
 pub fn state_directory() -> Result<PathBuf, SysError> {
@@ -197,7 +210,7 @@ fn make_state_directory(state: &Path) -> Result<(), SysError> {
         return Ok(());
     }
     make_state_directory(files::directory_of(state))?;
-    match files::make_directory(state, Mode::S_IRWXU) {
+    match files::make_directory(state, MODE) {
         // Another run was faster.
         Err(SysError::Fault(Fault { errno: Errno::EEXIST, .. })) => Ok(()),
         made => made.map(|_| ()),

@@ -1,12 +1,11 @@
-//! A whole run of CREATE DATABASE: servers made or reached, arms made and conducted. In three steps, so that what will be
-//! done can be said before it is: [`survey`](CreatedbRun::survey) makes nothing, [`enter`](CreatedbRun::enter) makes
-//! clusters and templates, [`conduct`](Entered::conduct) measures.
+//! A whole run of CREATE DATABASE: servers made or reached, arms made and conducted. Step by step, so that what will be
+//! done can be said before it is: a [`CreatedbSurvey`] makes nothing, [`make`](CreatedbSurvey::make) makes simulated
+//! drives, [`enter`](CreatedbRun::enter) clusters and templates, [`conduct`](Entered::conduct) measures.
 
 mod arm;
 mod server;
 
 use std::cell::RefCell;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use arm::{Bench, CreatedbArm};
@@ -16,9 +15,10 @@ use super::arm::Arm;
 use super::conduct::{Run, conduct};
 use super::head::head;
 use super::plan::Plan;
-use crate::place::{Place, PlaceError};
+use super::scratch::user_of;
+use crate::place::{self, Asked, Making, Place, PlaceError, Surveyed};
 use crate::results::{Document, Input, Kind, Note, NoteCode};
-use crate::server::cluster::{Binaries, user_at};
+use crate::server::cluster::Binaries;
 use crate::server::conninfo::Target;
 use crate::server::createdb::Strategy;
 use crate::server::createdb::fairness::differences;
@@ -33,7 +33,7 @@ use crate::sys::watch::Watch;
 #[derive(Clone, Debug)]
 pub struct CreatedbRequest {
     /// Where scratch clusters are made.
-    pub scratch: Vec<PathBuf>,
+    pub scratch: Vec<Asked>,
     /// `[NAME=]DIR` of their programs.
     pub binaries: Vec<String>,
     /// Servers that are not ours, by name.
@@ -98,7 +98,7 @@ pub enum CreatedbError {
 /// Where a server comes from.
 #[derive(Clone, Debug)]
 enum Source {
-    Scratch { name: String, place: usize, directory: PathBuf, binaries: Binaries },
+    Scratch { name: String, place: usize, binaries: Binaries },
     Live { name: String, target: Box<Target> },
 }
 
@@ -116,7 +116,14 @@ impl Source {
     }
 }
 
-/// What was looked at, and the document as far as it is known before anything is made.
+/// What was looked at, with nothing made.
+pub struct CreatedbSurvey {
+    request: CreatedbRequest,
+    places: Surveyed,
+    sources: Vec<Source>,
+}
+
+/// The places, and the document as far as it is known before there is a server.
 pub struct CreatedbRun {
     request: CreatedbRequest,
     places: Vec<Place>,
@@ -131,29 +138,25 @@ pub struct Entered<'a> {
     head: Document,
 }
 
-impl CreatedbRun {
-    /// Looks at every place and at every build; makes nothing.
-    pub fn survey(request: CreatedbRequest, watch: &dyn Watch) -> Result<Self, CreatedbError> {
+impl CreatedbSurvey {
+    /// Looks at every place and at every build.
+    pub fn new(request: CreatedbRequest, watch: &dyn Watch) -> Result<Self, CreatedbError> {
         settings::check_scratch(&request.settings)?;
         for setting in request.varied.iter().flatten() {
             settings::check_scratch(std::slice::from_ref(setting))?;
         }
-        let mut places = Vec::new();
-        for (number, directory) in (1..).zip(&request.scratch) {
-            places.push(Place::survey(&format!("p{number}"), directory)?);
-        }
+        let places = Surveyed::new(&request.scratch)?;
         let mut sources = Vec::new();
-        for (index, place) in places.iter().enumerate() {
-            let user = user_at(place.directory())?;
+        for (place, asked) in request.scratch.iter().enumerate() {
+            let user = user_of(asked)?;
             for argument in &request.binaries {
                 let binaries = Binaries::find(argument, user.as_ref(), watch)?;
-                let name = if places.len() > 1 {
-                    format!("{}@{}", binaries.name, place.id())
+                let name = if request.scratch.len() > 1 {
+                    format!("{}@p{}", binaries.name, place + 1)
                 } else {
                     binaries.name.clone()
                 };
-                let directory = place.directory().to_path_buf();
-                sources.push(Source::Scratch { name, place: index, directory, binaries });
+                sources.push(Source::Scratch { name, place, binaries });
             }
         }
         let live = |(name, target): &(String, Target)| Source::Live {
@@ -161,8 +164,7 @@ impl CreatedbRun {
             target: Box::new(target.clone()),
         };
         sources.extend(request.servers.iter().map(live));
-        let head = head(Kind::Createdb, &request.argv, &places);
-        Ok(Self { request, places, sources, head })
+        Ok(Self { request, places, sources })
     }
 
     /// What will be made, a sentence each.
@@ -170,14 +172,33 @@ impl CreatedbRun {
         self.sources
             .iter()
             .filter_map(|source| match source {
-                Source::Scratch { name, directory, binaries, .. } => Some(format!(
+                Source::Scratch { name, place, binaries } => Some(format!(
                     "will make a cluster of PostgreSQL {} ({name}) in {}, and remove it",
-                    binaries.version,
-                    crate::sys::error::shown(directory)
+                    binaries.version, self.request.scratch[*place]
                 )),
                 Source::Live { .. } => None,
             })
             .collect()
+    }
+
+    /// What decides the order of the rounds, and the drives.
+    pub fn seed(&self) -> u64 {
+        self.request.plan.seed
+    }
+
+    /// Makes the simulated drives among the places.
+    pub fn make(self, making: &Making<'_>) -> Result<CreatedbRun, PlaceError> {
+        let Self { request, places, sources } = self;
+        let places = places.make(making)?;
+        let head = head(Kind::Createdb, &request.argv, &places);
+        Ok(CreatedbRun { request, places, sources, head })
+    }
+}
+
+impl CreatedbRun {
+    /// Takes the simulated drives apart; nothing is left on them by then.
+    pub fn close(self, journal: &Journal) -> Result<(), PlaceError> {
+        place::close(self.places, journal)
     }
 
     /// Makes the clusters, reaches the servers. What is made is journalled; who ends the run undoes it.
@@ -186,10 +207,10 @@ impl CreatedbRun {
         journal: &'a Journal,
         watch: &dyn Watch,
     ) -> Result<Entered<'a>, CreatedbError> {
-        let mut servers = Vec::new();
-        for source in &self.sources {
-            servers.push(Server::ready(source, &self.request, journal, watch)?);
-        }
+        let mut servers = place::at_full_speed(&self.places, || {
+            let ready = |source| Server::ready(source, self, journal, watch);
+            self.sources.iter().map(ready).collect::<Result<Vec<_>, CreatedbError>>()
+        })?;
         let mut head = self.head.clone();
         for server in &mut servers {
             head.servers.push(server.record(&self.request.settings));

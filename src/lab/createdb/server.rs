@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{CreatedbError, CreatedbRequest, Refusal, Source};
+use super::{CreatedbError, CreatedbRequest, CreatedbRun, Refusal, Source};
 use crate::results::{self, Labels, Note, NoteCode};
 use crate::server::cluster::{Cluster, Standby};
 use crate::server::connect::{Session, connect};
@@ -53,13 +53,15 @@ impl<'a> Server<'a> {
     /// Makes or reaches it, and everything on it that all its arms need.
     pub(super) fn ready(
         source: &Source,
-        request: &CreatedbRequest,
+        run: &CreatedbRun,
         journal: &'a Journal,
         watch: &dyn Watch,
     ) -> Result<Self, CreatedbError> {
+        let CreatedbRun { request, places, .. } = run;
         let names = Names::new();
         let (cluster, mut session) = match source {
-            Source::Scratch { directory, binaries, .. } => {
+            Source::Scratch { place, binaries, .. } => {
+                let directory = places[*place].directory();
                 let cluster = Cluster::make(directory, binaries, &request.settings, journal, watch)?;
                 let session = cluster.session("postgres")?;
                 (Some(cluster), session)

@@ -10,12 +10,11 @@ use crate::place::{Place, Settled};
 use crate::results::{
     DeviceCounters, Failed, Labels, Note, NoteCode, Phases, Promise, Refused, Restored, Sample,
 };
-use crate::server::createdb::database::drop_ours;
 use crate::server::dump::Contents;
 use crate::server::error::ServerError;
-use crate::server::restore::{Dump, Load, Loaded, RestoreError, check_rows, end_sessions};
+use crate::server::restore::{Dump, Load, Loaded, RestoreError, check_rows};
 use crate::server::settings::Setting;
-use crate::server::sql::{identifier, literal};
+use crate::server::sql::literal;
 use crate::stats::Percentiles;
 use crate::sys::clock::now_ns;
 use crate::sys::watch::{Event, Phase, Watch};
@@ -33,9 +32,9 @@ pub(super) struct Bench<'a> {
     pub(super) jobs: usize,
 }
 
-pub(super) struct RestoreArm<'a> {
+pub(super) struct RestoreArm<'a, 's> {
     bench: &'a Bench<'a>,
-    server: &'a RefCell<Server>,
+    server: &'a RefCell<Server<'s>>,
     settings: Vec<Setting>,
     labels: Labels,
     /// What the last trial loaded, to be found again in its tables.
@@ -44,8 +43,8 @@ pub(super) struct RestoreArm<'a> {
     notes: Vec<Note>,
 }
 
-impl<'a> RestoreArm<'a> {
-    pub(super) fn new(bench: &'a Bench<'a>, server: &'a RefCell<Server>, settings: &[Setting]) -> Self {
+impl<'a, 's> RestoreArm<'a, 's> {
+    pub(super) fn new(bench: &'a Bench<'a>, server: &'a RefCell<Server<'s>>, settings: &[Setting]) -> Self {
         let labels = Labels::new().with("server", server.borrow().name.clone());
         let labels =
             settings.iter().fold(labels, |labels, setting| labels.with(&setting.name, setting.value.clone()));
@@ -61,9 +60,8 @@ impl<'a> RestoreArm<'a> {
     }
 
     /// The same arm as the baseline's second copy.
-    pub(super) fn as_control(mut self) -> Self {
-        self.labels = self.labels.with(CONTROL, AA);
-        self
+    pub(super) fn into_control(self) -> Self {
+        Self { labels: self.labels.with(CONTROL, AA), ..self }
     }
 
     fn note(&mut self, note: Note) {
@@ -72,15 +70,12 @@ impl<'a> RestoreArm<'a> {
         }
     }
 
-    fn place(&self) -> &'a Place {
-        &self.bench.places[self.server.borrow().place]
+    fn place(&self) -> Option<&'a Place> {
+        self.server.borrow().place.map(|index| &self.bench.places[index])
     }
 
     fn settle(&mut self) -> Result<(), Halt> {
-        let place = self.place();
-        if place.is_gentle() {
-            return Ok(());
-        }
+        let Some(place) = self.place().filter(|place| !place.is_gentle()) else { return Ok(()) };
         self.bench.watch.event(Event::Phase(Phase::Settling));
         match place.wait_until_idle(IDLE_LIMIT, self.bench.watch) {
             Settled::Idle | Settled::Unknown => {}
@@ -101,12 +96,11 @@ impl<'a> RestoreArm<'a> {
         let name = server.names.name(0);
         let (position, checkpoints) = (server.wal_position()?, server.checkpoints()?);
         let mut phases = Phases::new();
-        let create = format!("CREATE DATABASE {} TEMPLATE template0", identifier(&name));
-        phases.insert("create_database_ns".to_owned(), timed(|| server.session.run(&create))?);
+        server.announce()?;
+        phases.insert("create_database_ns".to_owned(), timed(|| server.create())?);
         server.names.mark(&mut server.session, &name)?;
-        let Some(programs) = &server.programs else { return Ok((phases, Restored::default())) };
         let total_bytes = contents.map_or(0, |contents| contents.bytes);
-        let load = Load { dump, contents, programs, jobs, total_bytes };
+        let load = Load { dump, contents, programs: &server.programs, jobs, total_bytes };
         let began_ns = now_ns();
         let loaded = load.run(&server.session, &name, watch)?;
         let load_ns = now_ns() - began_ns;
@@ -121,11 +115,14 @@ impl<'a> RestoreArm<'a> {
         let mut inside = server.session.another(&name)?;
         phases.insert("analyze_ns".to_owned(), timed(|| inside.run("ANALYZE"))?);
         let begun = server.checkpoints()?.saturating_sub(checkpoints);
-        phases.insert("checkpoint_ns".to_owned(), timed(|| server.session.run("CHECKPOINT"))?);
+        let may_checkpoint = server.features.may_checkpoint;
+        if may_checkpoint {
+            phases.insert("checkpoint_ns".to_owned(), timed(|| server.session.run("CHECKPOINT"))?);
+        }
         let restored = Restored {
             wal_bytes: server.wal_since(&position)?,
             // The last one is over, but may not be counted yet.
-            checkpoints: begun + 1,
+            checkpoints: begun + u64::from(may_checkpoint),
             commits: commits.parse().unwrap_or(0),
             ..restored(&loaded)
         };
@@ -172,7 +169,7 @@ fn restored(loaded: &Loaded) -> Restored {
     }
 }
 
-impl Arm for RestoreArm<'_> {
+impl Arm for RestoreArm<'_, '_> {
     fn labels(&self) -> Labels {
         self.labels.clone()
     }
@@ -188,7 +185,9 @@ impl Arm for RestoreArm<'_> {
     fn prepare(&mut self, _trial: &Trial) -> Result<(), Halt> {
         let prepared = {
             let server = &mut *self.server.borrow_mut();
-            server.set(&self.settings, self.bench.watch).and_then(|()| server.session.run("CHECKPOINT"))
+            // Somebody's server is measured as it is; ours begins each trial with nothing dirty.
+            let checkpoint = if server.is_ours() { "CHECKPOINT" } else { "" };
+            server.set(&self.settings, self.bench.watch).and_then(|()| server.session.run(checkpoint))
         };
         prepared.map_err(|error| self.halt(error.into()))?;
         self.settle()
@@ -197,10 +196,11 @@ impl Arm for RestoreArm<'_> {
     fn run(&mut self, trial: &Trial) -> Result<Sample, Halt> {
         self.bench.watch.event(Event::Phase(Phase::Copying));
         let place = self.place();
-        let before = place.counters();
+        let before = place.and_then(Place::counters);
         let measured = self.measure();
         let (phases, restored) = measured.map_err(|error| self.halt(error))?;
-        let device = before.zip(place.counters()).map(|(before, after)| DeviceCounters::since(after, before));
+        let after = place.and_then(Place::counters);
+        let device = before.zip(after).map(|(before, after)| DeviceCounters::since(after, before));
         if restored.errors_ignored > 0 {
             let text = format!(
                 "errors ignored on restore: {}; rows were not verified, and the time is that of what was restored",
@@ -230,12 +230,8 @@ impl Arm for RestoreArm<'_> {
 
     fn clear(&mut self, _trial: &Trial) -> Result<(), Halt> {
         self.bench.watch.event(Event::Phase(Phase::Removing));
-        let cleared = {
-            let server = &mut *self.server.borrow_mut();
-            let name = server.names.name(0);
-            end_sessions(&mut server.session, &name).and_then(|()| drop_ours(&mut server.session, &name))
-        };
-        cleared.map(|_| ()).map_err(|error| self.halt(error.into()))
+        let cleared = self.server.borrow_mut().drop_database();
+        cleared.map_err(|error| self.halt(error.into()))
     }
 
     fn latency(&self) -> BTreeMap<String, Percentiles> {

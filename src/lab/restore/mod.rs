@@ -4,12 +4,14 @@
 
 mod arm;
 mod server;
+mod source;
 
 use std::cell::RefCell;
 use std::path::PathBuf;
 
 use arm::{Bench, RestoreArm};
 use server::Server;
+use source::Source;
 
 use super::arm::Arm;
 use super::conduct::{Run, conduct};
@@ -17,12 +19,11 @@ use super::head::head;
 use super::plan::Plan;
 use crate::place::{Place, PlaceError};
 use crate::results::{Document, Input, Kind};
-use crate::server::cluster::{Binaries, user_at};
 use crate::server::connect::connect;
 use crate::server::conninfo::Target;
 use crate::server::dump::Contents;
 use crate::server::error::ServerError;
-use crate::server::restore::{Clients, Dump, RestoreError, dump_once};
+use crate::server::restore::{Dump, Programs, RestoreError, dump_once};
 use crate::server::settings::{self, Setting};
 use crate::sys::clock;
 use crate::sys::error::shown;
@@ -41,7 +42,7 @@ const GROWTH: u64 = 2;
 #[derive(Clone, Debug)]
 pub enum Origin {
     /// A database, dumped for every trial or once.
-    From(Target),
+    From(Box<Target>),
     /// A file or directory of pg_dump.
     Dump(PathBuf),
 }
@@ -57,6 +58,10 @@ pub struct RestoreRequest {
     pub scratch: Vec<PathBuf>,
     /// `[NAME=]DIR` of their programs.
     pub binaries: Vec<String>,
+    /// Servers that are not ours, by name.
+    pub servers: Vec<(String, Target)>,
+    /// Other clients of a server that is not ours may be active.
+    pub others_may_be_active: bool,
     /// For all clusters.
     pub settings: Vec<Setting>,
     /// Each list a label, each value an arm.
@@ -88,18 +93,13 @@ impl From<ServerError> for RestoreRunError {
     }
 }
 
-/// Where a cluster is made, and of what.
-struct Scratch {
-    name: String,
-    place: usize,
-    binaries: Binaries,
-}
-
 /// What was looked at, and the document as far as it is known before anything is made.
 pub struct RestoreRun {
     request: RestoreRequest,
     places: Vec<Place>,
-    scratch: Vec<Scratch>,
+    sources: Vec<Source>,
+    /// What loads the dump into each of them.
+    programs: Vec<Programs>,
     dump: Dump,
     contents: Option<Contents>,
     /// Of the source: bytes of its database, or of the dump's text.
@@ -110,7 +110,7 @@ pub struct RestoreRun {
 /// Clusters that are ready, and the document with what is known of them.
 pub struct Entered<'a> {
     run: &'a RestoreRun,
-    servers: Vec<RefCell<Server>>,
+    servers: Vec<RefCell<Server<'a>>>,
     /// The one dump of a database that was asked for.
     dumped: Option<(Dump, Option<Contents>)>,
     head: Document,
@@ -127,9 +127,9 @@ impl RestoreRun {
         for (number, directory) in (1..).zip(&request.scratch) {
             places.push(Place::survey(&format!("p{number}"), directory)?);
         }
-        let scratch = clusters(&request, &places, watch)?;
+        let sources = Source::all(&request, &places, watch)?;
         let mut dump = match &request.origin {
-            Origin::From(target) => Dump::Database(connect(target)?),
+            Origin::From(target) => Dump::Database(Box::new(connect(target)?)),
             Origin::Dump(path) => Dump::at(path)?,
         };
         let is_text =
@@ -138,12 +138,14 @@ impl RestoreRun {
             return Err(RestoreError::NotParallel.into());
         }
         let mut contents = None;
-        for cluster in &scratch {
-            let clients = Clients::beside(&cluster.binaries.directory);
-            dump.programs(&clients, cluster.binaries.version.major, watch)?;
+        let mut programs = Vec::new();
+        for source in &sources {
+            let (clients, server) = source.clients()?;
+            programs.push(dump.programs(&clients, server, watch)?);
             if contents.is_none() {
                 contents = dump.survey(&clients, watch)?;
             }
+            source.check(&request, contents.as_ref().filter(|_| matches!(dump, Dump::Plain { .. })))?;
         }
         let source_bytes = match (&mut dump, &contents) {
             (Dump::Database(session), _) => session
@@ -160,7 +162,7 @@ impl RestoreRun {
             bytes: source_bytes,
             allocated_bytes: None,
         });
-        let run = Self { request, places, scratch, dump, contents, source_bytes, head };
+        let run = Self { request, places, sources, programs, dump, contents, source_bytes, head };
         run.check_room()?;
         Ok(run)
     }
@@ -172,7 +174,7 @@ impl RestoreRun {
             _ => self.source_bytes * GROWTH,
         };
         let dump_bytes = if self.request.dump_once && place == 0 { self.source_bytes } else { 0 };
-        let clusters = self.scratch.iter().filter(|cluster| cluster.place == place).count() as u64;
+        let clusters = self.sources.iter().filter(|source| source.is_at(place)).count() as u64;
         data_bytes + data_bytes.min(WAL_BYTES) + dump_bytes + clusters * CLUSTER_BYTES
     }
 
@@ -192,19 +194,22 @@ impl RestoreRun {
     /// How many trials there will be.
     pub fn trials(&self) -> u64 {
         let arms =
-            self.scratch.len() * settings::product(&self.request.varied).len() + usize::from(self.request.aa);
+            self.sources.len() * settings::product(&self.request.varied).len() + usize::from(self.request.aa);
         arms as u64 * u64::from(self.request.plan.all_rounds())
     }
 
     /// What will be made and what it costs, a sentence each.
     pub fn intents(&self) -> Vec<String> {
         let mut intents: Vec<String> = self
-            .scratch
+            .sources
             .iter()
-            .map(|cluster| {
-                let directory = shown(self.places[cluster.place].directory());
-                let (version, name) = (&cluster.binaries.version, &cluster.name);
-                format!("will make a cluster of PostgreSQL {version} ({name}) in {directory}, and remove it")
+            .filter_map(|source| match source {
+                Source::Scratch { name, directory, binaries, .. } => Some(format!(
+                    "will make a cluster of PostgreSQL {} ({name}) in {}, and remove it",
+                    binaries.version,
+                    shown(directory)
+                )),
+                Source::Live { .. } => None,
             })
             .collect();
         if let Dump::Database(session) = &self.dump {
@@ -229,7 +234,11 @@ impl RestoreRun {
     }
 
     /// Makes the clusters, and the one dump. What is made is journalled; who ends the run undoes it.
-    pub fn enter<'a>(&'a self, journal: &Journal, watch: &dyn Watch) -> Result<Entered<'a>, RestoreRunError> {
+    pub fn enter<'a>(
+        &'a self,
+        journal: &'a Journal,
+        watch: &dyn Watch,
+    ) -> Result<Entered<'a>, RestoreRunError> {
         let dumped = if self.request.dump_once { self.dumped(journal, watch)? } else { None };
         let (dump, contents) = match &dumped {
             Some((dump, contents)) => (dump, contents),
@@ -237,14 +246,16 @@ impl RestoreRun {
         };
         let mut head = self.head.clone();
         let mut servers = Vec::new();
-        for cluster in &self.scratch {
-            let directory = self.places[cluster.place].directory();
-            let mut server = Server::make(cluster, directory, &self.request.settings, journal, watch)?;
-            server.programs = Some(dump.programs(
-                &Clients::beside(&cluster.binaries.directory),
-                cluster.binaries.version.major,
-                watch,
-            )?);
+        for (source, programs) in self.sources.iter().zip(&self.programs) {
+            // A database that was dumped once is text or an archive by now, which another program may load.
+            let programs = match &dumped {
+                Some((dump, _)) => {
+                    let (clients, server) = source.clients()?;
+                    dump.programs(&clients, server, watch)?
+                }
+                None => programs.clone(),
+            };
+            let mut server = Server::ready(source, programs, &self.request.settings, journal, watch)?;
             if let (Dump::Plain { .. }, Some(contents)) = (dump, contents) {
                 server.make_roles(contents)?;
             }
@@ -261,12 +272,12 @@ impl RestoreRun {
         journal: &Journal,
         watch: &dyn Watch,
     ) -> Result<Option<(Dump, Option<Contents>)>, RestoreRunError> {
-        let (Dump::Database(source), Some(place), Some(cluster)) =
-            (&self.dump, self.places.first(), self.scratch.first())
+        let (Dump::Database(source), Some(place), Some(first)) =
+            (&self.dump, self.places.first(), self.sources.first())
         else {
             return Ok(None);
         };
-        let clients = Clients::beside(&cluster.binaries.directory);
+        let (clients, _) = first.clients()?;
         let (run, _) =
             RunDirectory::make(place.directory(), &["dump"], journal).map_err(RestoreError::Sys)?;
         let target = run.path().join("dump");
@@ -277,31 +288,23 @@ impl RestoreRun {
     }
 }
 
-/// Every build at every place.
-fn clusters(
-    request: &RestoreRequest,
-    places: &[Place],
-    watch: &dyn Watch,
-) -> Result<Vec<Scratch>, ServerError> {
-    let mut found = Vec::new();
-    for (place, surveyed) in places.iter().enumerate() {
-        let user = user_at(surveyed.directory())?;
-        for argument in &request.binaries {
-            let binaries = Binaries::find(argument, user.as_ref(), watch)?;
-            let name = match places.len() {
-                1 => binaries.name.clone(),
-                _ => format!("{}@{}", binaries.name, surveyed.id()),
-            };
-            found.push(Scratch { name, place, binaries });
-        }
-    }
-    Ok(found)
-}
-
 impl Entered<'_> {
     /// The document without arms.
     pub fn head(&self) -> &Document {
         &self.head
+    }
+
+    /// What the run costs servers that are not ours, a sentence each.
+    pub fn costs(&self) -> Result<Vec<String>, RestoreRunError> {
+        let request = &self.run.request;
+        let settings: Vec<&str> =
+            request.varied.iter().filter_map(|values| Some(values.first()?.name.as_str())).collect();
+        let each = self.run.trials() / self.servers.len().max(1) as u64;
+        let mut costs = Vec::new();
+        for server in self.servers.iter().filter(|server| !server.borrow().is_ours()) {
+            costs.push(server.borrow_mut().costs(each, &settings)?);
+        }
+        Ok(costs)
     }
 
     /// Runs all rounds.
@@ -323,7 +326,7 @@ impl Entered<'_> {
                 let is_baseline = arms.is_empty();
                 arms.push(Box::new(arm()));
                 if is_baseline && request.aa {
-                    arms.push(Box::new(arm().as_control()));
+                    arms.push(Box::new(arm().into_control()));
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! The processes of a scratch cluster: those that work in its run directory. A server's processes change into its data
 //! directory and our tools are started in the run directory, so this finds them all, and nobody else's: the directory's
-//! name is random and its mode 0700.
+//! name is random and its mode 0700. `/proc/PID/cwd` shows the same path from whichever mount namespace it is read, so
+//! those on a simulated drive, which only they can see, are found too.
 
 use std::path::{Path, PathBuf};
 use std::thread::sleep;

@@ -217,11 +217,10 @@ impl Scanner {
 
     fn byte(&mut self, byte: u8) -> Result<(), Danger> {
         match &mut self.state {
-            State::Between => self.begin(byte)?,
             State::Word => return self.word(byte),
             State::Minus if byte == b'-' => self.state = State::LineComment,
             State::Slash if byte == b'*' => self.state = State::BlockComment { depth: 1, last: 0 },
-            State::Minus | State::Slash => self.begin(byte)?,
+            State::Between | State::Minus | State::Slash => self.begin(byte)?,
             State::LineComment if byte == b'\n' => self.state = State::Between,
             State::LineComment => {}
             State::BlockComment { depth, last } => match (*last, byte) {
@@ -235,7 +234,6 @@ impl Scanner {
                 let text = format!("'{}'", String::from_utf8_lossy(&self.text));
                 return self.token(text);
             }
-            State::String => self.keep(byte),
             State::Escape { after_backslash } => match byte {
                 b'\'' if !*after_backslash => {
                     self.state = State::EscapeEnd { blank: false, newline: false };
@@ -244,7 +242,7 @@ impl Scanner {
             },
             State::EscapeEnd { .. } => return self.after_escape(byte),
             State::Quoted if byte == b'"' => self.state = State::QuotedEnd,
-            State::Quoted => self.keep(byte),
+            State::String | State::Quoted => self.keep(byte),
             State::QuotedEnd => return self.quoted_end(byte),
             State::Tag => return self.tag(byte),
             State::Dollar { since } => match since {
@@ -376,7 +374,7 @@ impl Scanner {
             }
             (Some(key), b'\r') if !key.is_empty() => self.text.push(byte),
             (Some(key), byte) if byte.is_ascii_alphanumeric() && !key.ends_with(b"\r") => {
-                self.text.push(byte)
+                self.text.push(byte);
             }
             (None, byte) => {
                 self.text.push(byte);

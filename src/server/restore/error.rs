@@ -71,6 +71,20 @@ pub enum RestoreError {
     /// A text dump is one stream.
     #[error("a plain dump is loaded by one session")]
     NotParallel,
+    /// A plain dump gives things to roles that are not there.
+    #[error("roles of the dump are missing: {}", .roles.join(", "))]
+    NoRoles {
+        /// Their names in SQL.
+        roles: Vec<String>,
+    },
+    /// A server that is not ours is in use.
+    #[error("server \"{server}\" has {active} other active clients")]
+    OthersActive {
+        /// Its name.
+        server: String,
+        /// How many.
+        active: u64,
+    },
     /// Less room than the restore will take.
     #[error(
         "\"{}\" has {} MB free, and the restore takes about {} MB at its peak", shown(.path), .free_bytes >> 20, .needed_bytes >> 20
@@ -98,6 +112,10 @@ impl RestoreError {
             Self::Sys(error) => error.hint().map(str::to_owned),
             Self::Danger { .. } => Some("dump the database again without -C and -c, or with -Fc".to_owned()),
             Self::ClientOlder { .. } => Some("--bin DIR takes the programs of a newer version".to_owned()),
+            Self::NoRoles { .. } => {
+                Some("create them, or dump again with --no-owner --no-privileges".to_owned())
+            }
+            Self::OthersActive { .. } => Some("--yes measures beside them, and slows them down".to_owned()),
             Self::NotParallel => {
                 Some("-j needs a dump of pg_dump -Fc or -Fd, or --from with --dump-once".to_owned())
             }

@@ -35,7 +35,7 @@ const GONE_LIMIT: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub enum Dump {
     /// A database that is dumped for every trial.
-    Database(Session),
+    Database(Box<Session>),
     /// Text in a file, packed or not.
     Plain {
         /// The file.
@@ -112,7 +112,7 @@ impl Dump {
             Self::Archive { path, .. } => {
                 let program = clients.find("pg_restore", 0, watch)?;
                 let tool = Tool::new(program).limit(LIMIT);
-                Text::Program(tool.args(["--no-owner", "--no-privileges", "-f", "-"]).arg(path))
+                Text::Program(Box::new(tool.args(["--no-owner", "--no-privileges", "-f", "-"]).arg(path)))
             }
         };
         let piped = pipe::run(text, None, 0, watch);
@@ -148,7 +148,9 @@ fn text_of(path: &Path, unpack: Option<&'static str>) -> Result<Text, RestoreErr
     let file = File::open(path).map_err(RestoreError::file("open file", path))?;
     Ok(match unpack {
         None => Text::File(file),
-        Some(program) => Text::Program(Tool::new(program).arg("-dc").stdin(file.into()).limit(LIMIT)),
+        Some(program) => {
+            Text::Program(Box::new(Tool::new(program).arg("-dc").stdin(file.into()).limit(LIMIT)))
+        }
     })
 }
 
@@ -211,7 +213,7 @@ impl Load<'_> {
                 let program = self.programs.dumps.as_deref().unwrap_or(Path::new("pg_dump"));
                 let tool = clients::tool(program, source, &source.database);
                 // Whose things are and who may use them has no part in how long loading takes.
-                Text::Program(tool.args(["--no-owner", "--no-privileges"]))
+                Text::Program(Box::new(tool.args(["--no-owner", "--no-privileges"])))
             }
         };
         let psql = clients::tool(&self.programs.loads, session, database).args([

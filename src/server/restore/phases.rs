@@ -59,7 +59,10 @@ impl Seen {
     /// The parts of a load that took so long in all; nothing where nothing was seen.
     pub fn phases(&self, load_ns: u64) -> Phases {
         let all_ns: u64 = self.by_part.values().sum();
-        let scaled = |ns: u64| (u128::from(ns) * u128::from(load_ns) / u128::from(all_ns.max(1))) as u64;
+        // A part of `load_ns`, which fits.
+        let scaled = |ns: u64| {
+            u64::try_from(u128::from(ns) * u128::from(load_ns) / u128::from(all_ns.max(1))).unwrap_or(load_ns)
+        };
         self.by_part.iter().map(|(part, ns)| ((*part).to_owned(), scaled(*ns))).collect()
     }
 

@@ -20,7 +20,7 @@ const ASKED_EVERY: Duration = Duration::from_millis(2);
 /// Where a dump's text comes from.
 pub enum Text {
     /// What a program prints.
-    Program(Tool),
+    Program(Box<Tool>),
     /// A file.
     File(std::fs::File),
 }
@@ -224,7 +224,7 @@ mod tests {
     }
 
     fn through(writer: &str, reader: &str) -> Result<Piped, Trouble> {
-        run(Text::Program(sh(writer)), Some(sh(reader)), 0, &Quiet)
+        run(Text::Program(Box::new(sh(writer))), Some(sh(reader)), 0, &Quiet)
     }
 
     fn told(writer: &str, reader: &str) -> String {

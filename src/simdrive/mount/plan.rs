@@ -12,7 +12,9 @@ pub fn model_of(spec: &Spec) -> Result<Model, Error> {
     if !models::is_path(&spec.model) {
         return models::built_in(&spec.model);
     }
-    let text = std::fs::read_to_string(&spec.model).attempt("read file", &spec.model)?;
+    let bytes = std::fs::read(&spec.model).attempt("read file", &spec.model)?;
+    // What is no text is no TOML either, and its reader says where.
+    let text = String::from_utf8_lossy(&bytes);
     models::parse(&spec.model, &text)
 }
 

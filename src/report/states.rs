@@ -1,0 +1,35 @@
+//! Arms that ran with the write cache in several states: which, and why one could not be.
+
+use crate::results::{Arm, Document};
+
+/// The label whose values are states of the write cache.
+const WRITE_CACHE: &str = "write_cache";
+
+/// The states compared, in the order given; none where the cache was left alone.
+pub(super) fn states(document: &Document) -> Vec<&str> {
+    let mut states: Vec<&str> = Vec::new();
+    for state in document.arms.iter().filter_map(state_of) {
+        if !states.contains(&state) {
+            states.push(state);
+        }
+    }
+    states
+}
+
+/// The state of the write cache in which an arm ran.
+pub(super) fn state_of(arm: &Arm) -> Option<&str> {
+    arm.labels.get(WRITE_CACHE)
+}
+
+/// Why an arm has no figures, or none that count.
+pub(super) fn why_not(arm: &Arm) -> Option<String> {
+    let refused = arm.refused.as_ref().map(|refused| format!("refused: {}", refused.text));
+    refused.or_else(|| Some(format!("FAILED: {}", arm.failed.as_ref()?.text)))
+}
+
+/// Why none of these arms was measured, where that is the same for all.
+pub(super) fn none_ran(arms: &[&Arm]) -> Option<String> {
+    let first = why_not(arms.first()?)?;
+    let all = arms.iter().all(|arm| arm.summary.is_none() && why_not(arm).as_ref() == Some(&first));
+    all.then_some(first)
+}
