@@ -144,13 +144,13 @@ mod tests {
         Stack { file_system: "ext4".to_owned(), disks: vec![disk], ..Stack::default() }
     }
 
-    fn overwrites(state: Option<Cache>, ops_per_sec: f64, flushes_per_op: f64) -> Arm {
+    fn overwrites(state: Option<Cache>, ops_per_sec: u32, flushes_per_op: f64) -> Arm {
         let labels = Labels::new().with("block", "one8").with("method", "fdatasync");
-        let elapsed_ns = (1e9 / ops_per_sec) as u64;
+        let elapsed_ns = 1_000_000_000 / u64::from(ops_per_sec);
         let device = DeviceCounters::default();
         let sample = Sample { elapsed_ns, operations: Some(1), device: Some(device), ..Sample::default() };
         let mut summary = stats::summary(&[elapsed_ns]).expect("a sample");
-        summary.ops_per_sec = Some(ops_per_sec);
+        summary.ops_per_sec = Some(f64::from(ops_per_sec));
         Arm {
             labels: state.iter().fold(labels, |labels, state| labels.with(WRITE_CACHE, state.name())),
             samples: vec![sample],
@@ -180,14 +180,14 @@ mod tests {
     fn the_rate_with_the_cache_off_is_the_measure_of_that_with_it_on() {
         let both = [(Cache::On, sata(Cache::On)), (Cache::Off, sata(Cache::Off))];
         // No platter is too slow for 200 a second; this one turns 90 times.
-        let arms = vec![overwrites(Some(Cache::On), 200.0, 1.0), overwrites(Some(Cache::Off), 90.0, 0.0)];
+        let arms = vec![overwrites(Some(Cache::On), 200, 1.0), overwrites(Some(Cache::Off), 90, 0.0)];
         let lies = judged(&probed(arms), &both);
         assert_eq!(codes(&lies), [("on", "answered-from-memory"), ("off", "not-needed")]);
         let reason = &lies.verdicts[0].verdict.reasons[0];
         assert!(reason.contains("where the same drive does 90 with its cache off"), "{reason}");
         assert_eq!(lies.verdict.as_ref().map(|found| found.code.as_str()), Some("answered-from-memory"));
 
-        let arms = vec![overwrites(Some(Cache::On), 90.0, 1.0), overwrites(Some(Cache::Off), 90.0, 0.0)];
+        let arms = vec![overwrites(Some(Cache::On), 90, 1.0), overwrites(Some(Cache::Off), 90, 0.0)];
         let honest = judged(&probed(arms), &both);
         assert_eq!(codes(&honest), [("on", "honoured"), ("off", "not-needed")]);
         assert!(honest.verdicts[0].verdict.reasons[0].contains("no more than with the cache off (90"));
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn the_state_that_answers_no_decides_wherever_it_stands() {
-        let arms = vec![overwrites(Some(Cache::Off), 90.0, 0.0), overwrites(Some(Cache::On), 6000.0, 1.0)];
+        let arms = vec![overwrites(Some(Cache::Off), 90, 0.0), overwrites(Some(Cache::On), 6000, 1.0)];
         let both = [(Cache::Off, sata(Cache::Off)), (Cache::On, sata(Cache::On))];
         let found = judged(&probed(arms), &both);
         assert_eq!(codes(&found), [("off", "not-needed"), ("on", "answered-from-memory")]);
@@ -204,10 +204,10 @@ mod tests {
 
     #[test]
     fn a_state_that_was_never_reached_has_no_verdict_and_a_plain_probe_has_one() {
-        let arms = vec![overwrites(Some(Cache::On), 200.0, 1.0)];
+        let arms = vec![overwrites(Some(Cache::On), 200, 1.0)];
         let found = judged(&probed(arms), &[(Cache::On, sata(Cache::On))]);
         assert_eq!(codes(&found), [("on", "honoured")]);
-        let plain = judged(&probed(vec![overwrites(None, 200.0, 1.0)]), &[]);
+        let plain = judged(&probed(vec![overwrites(None, 200, 1.0)]), &[]);
         assert_eq!((plain.verdicts.len(), plain.verdict.is_some()), (0, true));
     }
 }

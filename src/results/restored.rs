@@ -1,6 +1,7 @@
 //! What a trial of a restore adds to a sample.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 
 /// A database restored; all fields of its sample.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,4 +30,10 @@ pub struct Restored {
     /// How long, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowest_index_ns: Option<u64>,
+}
+
+/// From all fields of a sample, which stay there for others: a flattened struct that is not there would take those of its
+/// fields that another kind has too.
+pub(super) fn read<'de, D: Deserializer<'de>>(fields: D) -> Result<Option<Restored>, D::Error> {
+    Ok(serde_json::from_value(Value::Object(Map::deserialize(fields)?)).ok())
 }

@@ -61,12 +61,12 @@ pub struct Sample {
     /// What the disk did; absent where no whole disk is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceCounters>,
+    /// Of a trial of a restore.
+    #[serde(flatten, deserialize_with = "super::restored::read")]
+    pub restored: Option<Restored>,
     /// Of a trial of CREATE DATABASE; its `calls` are those of the backend in one untimed CREATE before the first trial.
     #[serde(flatten)]
     pub databases: Option<Databases>,
-    /// Of a trial of a restore.
-    #[serde(flatten)]
-    pub restored: Option<Restored>,
 }
 
 impl Sample {

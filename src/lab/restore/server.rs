@@ -4,6 +4,7 @@ use super::Source;
 use crate::results::{self, Labels, Note, NoteCode};
 use crate::server::cluster::Cluster;
 use crate::server::connect::{Session, connect};
+use crate::server::conninfo::Target;
 use crate::server::createdb::database::{Names, ScratchDatabase, drop_ours, system_identifier};
 use crate::server::createdb::fairness::Facts;
 use crate::server::dump::Contents;
@@ -56,20 +57,25 @@ impl<'a> Server<'a> {
         journal: &'a Journal,
         watch: &dyn Watch,
     ) -> Result<Self, ServerError> {
+        // `clean` waits for the sessions of a killed run, which it knows by this name.
+        let names = Names::new();
         let (name, place, cluster, mut session) = match source {
             Source::Scratch { name, place, directory, binaries } => {
                 let cluster = Cluster::make(directory, binaries, settings, journal, watch)?;
                 let session = cluster.session("postgres")?;
                 (name.clone(), Some(*place), Some(cluster), session)
             }
-            Source::Live { name, target } => (name.clone(), None, None, connect(target)?),
+            Source::Live { name, target } => {
+                let target = Target { application_name: names.session(), ..(**target).clone() };
+                (name.clone(), None, None, connect(&target)?)
+            }
         };
         Ok(Self {
             name,
             place,
             features: Features::read(&mut session)?,
             session,
-            names: Names::new(),
+            names,
             programs,
             cluster,
             in_force: Vec::new(),
