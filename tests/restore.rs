@@ -369,3 +369,28 @@ fn ended_by_a_signal_it_undoes_all_and_after_sigkill_clean_does() {
     std::fs::remove_file(path).expect("dump");
     bench.close([]);
 }
+
+#[test]
+fn a_restore_on_a_simulated_drive_says_so_and_leaves_nothing() {
+    if !common::root_or_skip("a_restore_on_a_simulated_drive_says_so_and_leaves_nothing") {
+        return;
+    }
+    let bench = Bench::new("restore-sim");
+    std::fs::set_permissions(bench.state.path(), std::os::unix::fs::PermissionsExt::from_mode(0o711))
+        .expect("mode");
+    let (dump, json) = (dump(&bench, &tables(2, 10)), bench.state.path().join("results.json"));
+    let mut command = restore(&bench, Path::new("sim:nvme-plp,fs=xfs"), &["--dump"]);
+    let output = finished(command.arg(&dump).arg("--json").arg(&json));
+    assert!(output.status.success(), "{}", common::text(&output));
+    assert!(common::text(&output).contains("Data: SIMULATED: sim:nvme-plp,fs=xfs (xfs"), "{output:?}");
+    let found = document(&json);
+    assert!(found.simulated && found.places[0].simulated);
+    assert!(found.arms[0].samples[0].device.is_some_and(|device| device.writes > 0));
+    let sim = bench.state.path().join("sim");
+    nothing_left(&sim, "a whole run");
+    for path in [dump, json] {
+        std::fs::remove_file(path).expect("a file of the test");
+    }
+    std::fs::remove_dir(sim).expect("an empty directory");
+    bench.close([]);
+}

@@ -8,6 +8,7 @@ use fsynclab::place::{Place, at_full_speed};
 use fsynclab::replay::engine::Engine;
 use fsynclab::replay::means::Means;
 use fsynclab::replay::policy::Policy;
+use fsynclab::results::Phases;
 use fsynclab::server::cluster::{Binaries, Cluster, user_at};
 use fsynclab::server::connect::Session;
 use fsynclab::server::createdb::attribution::watched;
@@ -36,7 +37,8 @@ pub fn median(turns: &[Turn], figure: impl Fn(&Turn) -> f64) -> f64 {
     all[all.len() / 2]
 }
 
-/// Makes a cluster of PostgreSQL 15 at a place, takes turns, removes it. A round before the first is not counted.
+/// Makes a cluster of PostgreSQL 15 at a place, takes turns, removes it. A round before the first is not counted, nor is one
+/// whose checkpoints were too short to be seen.
 pub fn turns(place: &Place, bin: &Path, rounds: usize, journal: &Journal) -> Vec<Turn> {
     let user = user_at(place.directory()).expect("a user");
     let binaries = Binaries::find(&bin.to_string_lossy(), user.as_ref(), &Quiet).expect("PostgreSQL 15");
@@ -54,19 +56,26 @@ pub fn turns(place: &Place, bin: &Path, rounds: usize, journal: &Journal) -> Vec
     for round in 0..=rounds {
         let replay_first = round % 2 == 0;
         let before = replay_first.then(|| replayed(place, &source, &target));
-        let (create_ms, parts_ms) = created(place, &mut session);
+        let created = created(place, &mut session);
         let replay_ms = before.unwrap_or_else(|| replayed(place, &source, &target));
-        let [checkpoint_before_ms, copy_ms, checkpoint_after_ms] = parts_ms;
-        let checkpoints_ms = checkpoint_before_ms + checkpoint_after_ms;
-        turns.push(Turn { create_ms, checkpoints_ms, copy_ms, replay_ms });
+        if let Some(phases) = created.filter(|_| round > 0) {
+            let ms = |name: &str| phases[name] as f64 / 1e6;
+            turns.push(Turn {
+                create_ms: phases.values().sum::<u64>() as f64 / 1e6,
+                checkpoints_ms: ms("checkpoint_before_ns") + ms("checkpoint_after_ns"),
+                copy_ms: ms("copy_ns"),
+                replay_ms,
+            });
+        }
     }
     drop(session);
     cluster.close(journal).expect("nothing is left of it");
-    turns.split_off(1)
+    assert!(turns.len() * 2 > rounds, "of {rounds} rounds {} were seen", turns.len());
+    turns
 }
 
-/// The whole and its parts.
-fn created(place: &Place, session: &mut Session) -> (f64, [f64; 3]) {
+/// The parts of a CREATE DATABASE, where its checkpoints were seen.
+fn created(place: &Place, session: &mut Session) -> Option<Phases> {
     session.run("CHECKPOINT").expect("a checkpoint");
     place.sync_file_system().expect("a sync");
     let backend = session.value("SELECT pg_backend_pid()").expect("a backend").parse().expect("a number");
@@ -74,10 +83,7 @@ fn created(place: &Place, session: &mut Session) -> (f64, [f64; 3]) {
     let (created, phases) = watched(backend, || session.run(create));
     created.expect("a database");
     session.run("DROP DATABASE turn").expect("no database");
-    let phases = phases.expect("the two checkpoints were seen");
-    let ms = |ns: u64| ns as f64 / 1e6;
-    let parts = ["checkpoint_before_ns", "copy_ns", "checkpoint_after_ns"].map(|name| ms(phases[name]));
-    (ms(phases.values().sum()), parts)
+    phases
 }
 
 fn replayed(place: &Place, source: &Path, target: &Path) -> f64 {

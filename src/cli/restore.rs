@@ -1,5 +1,6 @@
 //! `fsynclab restore`: how long `pg_dump | psql` or pg_restore takes on a real server, per setting.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,11 +10,13 @@ use anstream::ColorChoice;
 
 use super::createdb::{Connection, servers};
 use super::paper::Paper;
+use super::places::{self, Recording, place_problem};
 use super::problem::{Problem, Status};
 use super::rounds::Rounds;
 use super::screen::Screen;
 use super::{clean, redact};
-use crate::lab::restore::{Origin, RestoreRequest, RestoreRun, RestoreRunError};
+use crate::lab::restore::{Origin, RestoreRequest, RestoreRun, RestoreRunError, RestoreSurvey};
+use crate::place::Making;
 use crate::report;
 use crate::results::Document;
 use crate::server::cluster::installed;
@@ -25,6 +28,9 @@ use crate::sys::SysError;
 use crate::sys::journal::{self, Journal};
 use crate::sys::signals::Signals;
 use crate::sys::watch::{Event, Phase, Stop, Watch};
+
+/// What takes a place, for hints.
+const COMMAND: &str = "fsynclab restore --scratch";
 
 /// A restore takes what it takes, unless a limit was asked for.
 const TIME_LIMIT: Duration = Duration::from_hours(24 * 30);
@@ -55,9 +61,11 @@ pub struct Args {
     /// Sessions of pg_restore at once
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     jobs: u16,
-    /// A directory to make clusters in; may be repeated
+    /// A directory to make clusters in, or sim:SPEC; may be repeated
     #[arg(long, value_name = "PLACE")]
-    scratch: Vec<PathBuf>,
+    scratch: Vec<OsString>,
+    #[command(flatten)]
+    recording: Recording,
     /// Where a server's programs are; may be repeated [default: the newest installed]
     #[arg(long = "bin", value_name = "[NAME=]DIR")]
     binaries: Vec<String>,
@@ -85,12 +93,13 @@ fn setting(text: &str) -> Result<Setting, String> {
 pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<ExitCode> {
     let screen = Screen::new(Signals::install()?, verbose);
     let request = request(args, &screen)?;
-    let run = RestoreRun::survey(request, &screen).map_err(|error| stopped(&error, &screen))?;
+    let survey = RestoreSurvey::new(request, &screen).map_err(|error| stopped(&error, &screen))?;
     let paper = Paper::new(args.json.as_deref(), color)?;
     let state = journal::state_directory()?;
     super::copy::offer_cleaning(&state, &screen);
     let journal = Journal::create(&state)?;
-    let measured = measure(&run, &journal, &screen, &paper);
+    let making = args.recording.making(survey.seed(), &state, &journal);
+    let measured = on_places(survey, &making, &screen, &paper);
     screen.event(Event::Phase(Phase::Undoing));
     let undone = clean::undo_own(journal);
     screen.finish();
@@ -113,6 +122,8 @@ fn request(args: &Args, screen: &Screen) -> anyhow::Result<RestoreRequest> {
         let message = "--dump-once keeps the dump at the place of a scratch cluster, and there is none";
         return Err(Problem::usage(message).into());
     }
+    let scratch = places::scratch(&args.scratch)?;
+    args.recording.check(&scratch)?;
     // Somebody's server is asked for one round, unless more were asked for.
     let rounds = if live { 1 } else { 3 };
     let varied = args.varied.iter().map(|text| parse_vary(text)).collect::<Result<Vec<_>, _>>();
@@ -120,7 +131,7 @@ fn request(args: &Args, screen: &Screen) -> anyhow::Result<RestoreRequest> {
     Ok(RestoreRequest {
         origin: origin(args, screen)?,
         dump_once: args.dump_once,
-        scratch: args.scratch.clone(),
+        scratch,
         binaries: binaries(args)?,
         servers,
         others_may_be_active: yes,
@@ -155,6 +166,25 @@ fn origin(args: &Args, screen: &Screen) -> anyhow::Result<Origin> {
         screen.say(&format!("WARNING: {caution}"));
     }
     Ok(Origin::From(Box::new(target)))
+}
+
+/// Makes the drives, measures, takes them apart.
+fn on_places(
+    survey: RestoreSurvey,
+    making: &Making<'_>,
+    screen: &Screen,
+    paper: &Paper,
+) -> anyhow::Result<Document> {
+    screen.event(Event::Phase(Phase::Making));
+    let run = survey.make(making).map_err(|error| place_problem(&error, COMMAND))?;
+    let measured = measure(&run, making.journal, screen, paper);
+    screen.event(Event::Phase(Phase::Undoing));
+    let undone = clean::undo_on_drives(making.journal);
+    let closed = run.close(making.journal).map_err(|error| place_problem(&error, COMMAND));
+    let document = measured?;
+    undone?;
+    closed?;
+    Ok(document)
 }
 
 /// Says what will be done, then does it.
@@ -216,12 +246,7 @@ fn stopped(error: &RestoreRunError, screen: &Screen) -> Problem {
 
 fn problem(error: &RestoreRunError) -> Problem {
     match error {
-        RestoreRunError::Place(error) => {
-            let hint = error.hint("fsynclab restore --scratch");
-            let refused = error.is_refusal();
-            let problem = if refused { Problem::refused } else { Problem::failed };
-            problem(error.to_string()).hint(hint)
-        }
+        RestoreRunError::Place(error) => place_problem(error, COMMAND),
         RestoreRunError::Restore(error) => {
             let message = error.to_string();
             let problem = match error {
@@ -236,6 +261,7 @@ fn problem(error: &RestoreRunError) -> Problem {
                     | ServerError::NoBinaries { .. }
                     | ServerError::NoProgram { .. }
                     | ServerError::Unusable { .. }
+                    | ServerError::Impassable { .. }
                     | ServerError::Standby
                     | ServerError::ScratchOnly { .. },
                 ) => Problem::refused(message),

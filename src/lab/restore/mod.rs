@@ -17,7 +17,7 @@ use super::arm::Arm;
 use super::conduct::{Run, conduct};
 use super::head::head;
 use super::plan::Plan;
-use crate::place::{Place, PlaceError};
+use crate::place::{self, Asked, Making, Place, PlaceError, Surveyed};
 use crate::results::{Document, Input, Kind};
 use crate::server::connect::connect;
 use crate::server::conninfo::Target;
@@ -26,7 +26,6 @@ use crate::server::error::ServerError;
 use crate::server::restore::{Dump, Programs, RestoreError, dump_once};
 use crate::server::settings::{self, Setting};
 use crate::sys::clock;
-use crate::sys::error::shown;
 use crate::sys::journal::Journal;
 use crate::sys::run_directory::RunDirectory;
 use crate::sys::watch::Watch;
@@ -55,7 +54,7 @@ pub struct RestoreRequest {
     /// Dump a database once for all trials.
     pub dump_once: bool,
     /// Where scratch clusters are made.
-    pub scratch: Vec<PathBuf>,
+    pub scratch: Vec<Asked>,
     /// `[NAME=]DIR` of their programs.
     pub binaries: Vec<String>,
     /// Servers that are not ours, by name.
@@ -93,7 +92,18 @@ impl From<ServerError> for RestoreRunError {
     }
 }
 
-/// What was looked at, and the document as far as it is known before anything is made.
+/// What was looked at, with nothing made.
+pub struct RestoreSurvey {
+    request: RestoreRequest,
+    places: Surveyed,
+    sources: Vec<Source>,
+    programs: Vec<Programs>,
+    dump: Dump,
+    contents: Option<Contents>,
+    source_bytes: u64,
+}
+
+/// The places, and the document as far as it is known before there is a cluster.
 pub struct RestoreRun {
     request: RestoreRequest,
     places: Vec<Place>,
@@ -116,18 +126,15 @@ pub struct Entered<'a> {
     head: Document,
 }
 
-impl RestoreRun {
-    /// Looks at every place, every build and at the dump; makes nothing.
-    pub fn survey(request: RestoreRequest, watch: &dyn Watch) -> Result<Self, RestoreRunError> {
+impl RestoreSurvey {
+    /// Looks at every place, every build and at the dump.
+    pub fn new(request: RestoreRequest, watch: &dyn Watch) -> Result<Self, RestoreRunError> {
         settings::check_scratch(&request.settings)?;
         for setting in request.varied.iter().flatten() {
             settings::check_scratch(std::slice::from_ref(setting))?;
         }
-        let mut places = Vec::new();
-        for (number, directory) in (1..).zip(&request.scratch) {
-            places.push(Place::survey(&format!("p{number}"), directory)?);
-        }
-        let sources = Source::all(&request, &places, watch)?;
+        let places = Surveyed::new(&request.scratch)?;
+        let sources = Source::all(&request, watch)?;
         let mut dump = match &request.origin {
             Origin::From(target) => Dump::Database(Box::new(connect(target)?)),
             Origin::Dump(path) => Dump::at(path)?,
@@ -154,6 +161,18 @@ impl RestoreRun {
                 .unwrap_or(0),
             (_, contents) => contents.as_ref().map_or(0, |contents| contents.bytes),
         };
+        Ok(Self { request, places, sources, programs, dump, contents, source_bytes })
+    }
+
+    /// What decides the order of the rounds, and the drives.
+    pub fn seed(&self) -> u64 {
+        self.request.plan.seed
+    }
+
+    /// Makes the simulated drives among the places.
+    pub fn make(self, making: &Making<'_>) -> Result<RestoreRun, PlaceError> {
+        let Self { request, places, sources, programs, dump, contents, source_bytes } = self;
+        let places = places.make(making)?;
         let mut head = head(Kind::Restore, &request.argv, &places);
         head.input = Some(Input {
             template: format!("{} ({})", dump.name(), dump.form()),
@@ -162,9 +181,14 @@ impl RestoreRun {
             bytes: source_bytes,
             allocated_bytes: None,
         });
-        let run = Self { request, places, sources, programs, dump, contents, source_bytes, head };
-        run.check_room()?;
-        Ok(run)
+        Ok(RestoreRun { request, places, sources, programs, dump, contents, source_bytes, head })
+    }
+}
+
+impl RestoreRun {
+    /// Takes the simulated drives apart; nothing is left on them by then.
+    pub fn close(self, journal: &Journal) -> Result<(), PlaceError> {
+        place::close(self.places, journal)
     }
 
     /// Data, indexes and WAL of one restore, and every cluster of the place; with one dump for all, that too.
@@ -204,10 +228,9 @@ impl RestoreRun {
             .sources
             .iter()
             .filter_map(|source| match source {
-                Source::Scratch { name, directory, binaries, .. } => Some(format!(
+                Source::Scratch { name, place, binaries } => Some(format!(
                     "will make a cluster of PostgreSQL {} ({name}) in {}, and remove it",
-                    binaries.version,
-                    shown(directory)
+                    binaries.version, self.request.scratch[*place]
                 )),
                 Source::Live { .. } => None,
             })
@@ -225,7 +248,7 @@ impl RestoreRun {
             let free_bytes = place.space().map_or(0, |space| space.available_bytes);
             intents.push(format!(
                 "{}: {} MB free, about {} MB needed at the peak",
-                shown(place.directory()),
+                place.asked(),
                 free_bytes >> 20,
                 self.needed_bytes(index) >> 20
             ));
@@ -233,12 +256,13 @@ impl RestoreRun {
         intents
     }
 
-    /// Makes the clusters, and the one dump. What is made is journalled; who ends the run undoes it.
+    /// Makes the clusters, and the one dump, where there is room for them. What is made is journalled; who ends the run undoes it.
     pub fn enter<'a>(
         &'a self,
         journal: &'a Journal,
         watch: &dyn Watch,
     ) -> Result<Entered<'a>, RestoreRunError> {
+        self.check_room()?;
         let dumped = if self.request.dump_once { self.dumped(journal, watch)? } else { None };
         let (dump, contents) = match &dumped {
             Some((dump, contents)) => (dump, contents),
@@ -255,7 +279,9 @@ impl RestoreRun {
                 }
                 None => programs.clone(),
             };
-            let mut server = Server::ready(source, programs, &self.request.settings, journal, watch)?;
+            let mut server = place::at_full_speed(&self.places, || {
+                Ok::<_, RestoreRunError>(Server::ready(source, programs, self, journal, watch)?)
+            })?;
             if let (Dump::Plain { .. }, Some(contents)) = (dump, contents) {
                 server.make_roles(contents)?;
             }

@@ -1,6 +1,6 @@
 //! A server as a run of restores uses it: made for the run, or somebody's.
 
-use super::Source;
+use super::{RestoreRun, Source};
 use crate::results::{self, Labels, Note, NoteCode};
 use crate::server::cluster::Cluster;
 use crate::server::connect::{Session, connect};
@@ -53,15 +53,17 @@ impl<'a> Server<'a> {
     pub(super) fn ready(
         source: &Source,
         programs: Programs,
-        settings: &[Setting],
+        run: &RestoreRun,
         journal: &'a Journal,
         watch: &dyn Watch,
     ) -> Result<Self, ServerError> {
+        let RestoreRun { request, places, .. } = run;
         // `clean` waits for the sessions of a killed run, which it knows by this name.
         let names = Names::new();
         let (name, place, cluster, mut session) = match source {
-            Source::Scratch { name, place, directory, binaries } => {
-                let cluster = Cluster::make(directory, binaries, settings, journal, watch)?;
+            Source::Scratch { name, place, binaries } => {
+                let directory = places[*place].directory();
+                let cluster = Cluster::make(directory, binaries, &request.settings, journal, watch)?;
                 let session = cluster.session("postgres")?;
                 (name.clone(), Some(*place), Some(cluster), session)
             }

@@ -1,11 +1,9 @@
 //! Where the servers of a run come from: builds at places, and servers that are there.
 
-use std::path::PathBuf;
-
+use super::super::scratch::user_of;
 use super::RestoreRequest;
 use super::server::{missing_roles, refuse_if_others_are_active};
-use crate::place::Place;
-use crate::server::cluster::{Binaries, installed, user_at};
+use crate::server::cluster::{Binaries, installed};
 use crate::server::connect::connect;
 use crate::server::conninfo::Target;
 use crate::server::dump::Contents;
@@ -16,28 +14,23 @@ use crate::sys::watch::Watch;
 
 /// Where a server comes from.
 pub(super) enum Source {
-    Scratch { name: String, place: usize, directory: PathBuf, binaries: Box<Binaries> },
+    Scratch { name: String, place: usize, binaries: Box<Binaries> },
     Live { name: String, target: Box<Target> },
 }
 
 impl Source {
     /// Every build at every place, then the servers that are there.
-    pub(super) fn all(
-        request: &RestoreRequest,
-        places: &[Place],
-        watch: &dyn Watch,
-    ) -> Result<Vec<Self>, ServerError> {
+    pub(super) fn all(request: &RestoreRequest, watch: &dyn Watch) -> Result<Vec<Self>, ServerError> {
         let mut found = Vec::new();
-        for (place, surveyed) in places.iter().enumerate() {
-            let user = user_at(surveyed.directory())?;
+        for (place, asked) in request.scratch.iter().enumerate() {
+            let user = user_of(asked)?;
             for argument in &request.binaries {
                 let binaries = Box::new(Binaries::find(argument, user.as_ref(), watch)?);
-                let name = match places.len() {
+                let name = match request.scratch.len() {
                     1 => binaries.name.clone(),
-                    _ => format!("{}@{}", binaries.name, surveyed.id()),
+                    _ => format!("{}@p{}", binaries.name, place + 1),
                 };
-                let directory = surveyed.directory().to_path_buf();
-                found.push(Self::Scratch { name, place, directory, binaries });
+                found.push(Self::Scratch { name, place, binaries });
             }
         }
         for (name, target) in &request.servers {
