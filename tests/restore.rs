@@ -301,23 +301,28 @@ fn a_live_server_is_told_the_cost_and_left_as_it_was() {
 
 /// A run under way: its child of this name is at work.
 fn under_way(command: &mut Command, child: &str) -> (std::process::Child, String) {
-    let run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a run");
-    let began = Instant::now();
-    loop {
-        assert!(began.elapsed() < Duration::from_secs(120), "no {child} was started");
-        let children = Command::new("ps")
-            .args(["--no-headers", "-o", "pid=,args=", "--ppid", &run.id().to_string()])
-            .output()
-            .expect("ps");
-        let text = String::from_utf8_lossy(&children.stdout).into_owned();
-        let found =
-            text.lines().find(|line| line.contains(&format!("/{child} ")) && !line.contains("--version"));
-        if let Some(pid) = found.and_then(|line| line.split_whitespace().next()) {
+    let mut run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a run");
+    let end = Instant::now() + Duration::from_mins(2);
+    while Instant::now() < end {
+        if let Some(pid) = child_at_work(run.id(), child) {
             sleep(Duration::from_millis(300));
-            return (run, pid.to_owned());
+            return (run, pid);
         }
         sleep(Duration::from_millis(20));
     }
+    run.kill().expect("killed");
+    panic!("no {child} was started: {}", common::text(&run.wait_with_output().expect("its output")));
+}
+
+/// The process id of a child of this name, once it does more than tell its version.
+fn child_at_work(parent: u32, child: &str) -> Option<String> {
+    let children = Command::new("ps")
+        .args(["--no-headers", "-o", "pid=,args=", "--ppid", &parent.to_string()])
+        .output()
+        .expect("ps");
+    let text = String::from_utf8_lossy(&children.stdout).into_owned();
+    let at_work = |line: &&str| line.contains(&format!("/{child} ")) && !line.contains("--version");
+    Some(text.lines().find(at_work)?.split_whitespace().next()?.to_owned())
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! system's own clock, which ticks some hundred times a second: the same time may be after. Where the file system does
 //! not keep that time, every difference is the copy's fault.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
@@ -212,23 +213,22 @@ impl<K: Kernel> Comparison<'_, K> {
         {
             return self.differs(&source, Difference::Byte { path, offset });
         }
-        // What was appended in time was copied too: equal, but no other trial copied as much.
-        if self.changed_since(&source_facts) {
+        // What was appended in time was copied too: equal, but no other trial copied as much. Within one tick of the
+        // clock the change may as well have come first, and then nothing is wrong.
+        if self.changed(&source_facts) == Some(Ordering::Greater) {
             self.verified.changed.push(source);
         }
         Ok(())
     }
 
-    fn changed_since(&self, source: &Metadata) -> bool {
-        match (source.modified(), self.began.created()) {
-            (Ok(modified), Ok(began)) => modified >= began,
-            _ => false,
-        }
+    /// When a file was modified, as against the beginning of the copy; unknown where either time is not kept.
+    fn changed(&self, source: &Metadata) -> Option<Ordering> {
+        Some(source.modified().ok()?.cmp(&self.began.created().ok()?))
     }
 
     /// The fault of the copy, or of a source that was modified since the copy began.
     fn differs(&mut self, modified: &Path, difference: Difference) -> Result<(), VerifyError> {
-        if !self.changed_since(&facts(modified)?) {
+        if !self.changed(&facts(modified)?).is_some_and(Ordering::is_ge) {
             return Err(difference.into());
         }
         let (Difference::Byte { path, .. }

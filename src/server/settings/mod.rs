@@ -52,10 +52,8 @@ pub fn parse_vary(text: &str) -> Result<Vec<Setting>, ServerError> {
             Some(quoted) => quoted.split_once('"').ok_or_else(malformed)?,
             None => rest.split_at(rest.find(',').unwrap_or(rest.len())),
         };
-        let setting = Setting {
-            value: value.to_owned(),
-            ..Setting::parse(&format!("{name}=")).map_err(|_| malformed())?
-        };
+        let named = Setting::parse(&format!("{name}=")).map_err(|_| malformed())?;
+        let setting = Setting { value: value.to_owned(), ..named };
         if found.contains(&setting) || value.is_empty() {
             return Err(malformed());
         }
