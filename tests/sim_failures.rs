@@ -183,8 +183,9 @@ fn a_drive_for_everybody_lives_until_it_is_unmounted() {
         let record = mount(&sim::spec(file_system), &target, sim::options(&journal)).expect("root may");
         std::fs::write(target.join("file"), "x").expect("the drive can be written");
         assert!(leftovers().0.contains(&record));
-        let error = mount(&sim::spec(file_system), &target, sim::options(&journal)).expect_err("not empty");
-        assert!(matches!(error, Error::NotEmpty { .. }), "{error:?}");
+        let error =
+            mount(&sim::spec(file_system), &target, sim::options(&journal)).expect_err("a drive is there");
+        assert!(matches!(error, Error::Occupied { .. }), "{error:?}");
         umount(&target).expect("it is a simulated drive");
         gone(&record);
         let error = umount(&target).expect_err("nothing is mounted there");

@@ -88,7 +88,7 @@ fn write_in_a_command(file_system: FileSystem, journal: &Journal) -> Result<(), 
     let script = "cd $FSYNCLAB_MOUNT; for n in 1 2 3; do
         (while dd if=/dev/zero of=f$n bs=64k count=40 conv=fsync 2>/dev/null; do :; done) & done; wait";
     let command: Vec<String> = ["sh", "-c", script].map(str::to_owned).to_vec();
-    run_command(&sim::spec(file_system), sim::options(journal), &command, &Quiet).map(drop)
+    run_command(sim::drive(&sim::spec(file_system), journal), journal, &command, &Quiet).map(drop)
 }
 
 /// The record in the program's journal, as soon as it stands there.

@@ -92,7 +92,33 @@ fn the_ready_logs_answer_at_once_and_without_root() {
 }
 
 #[test]
+fn a_price_without_the_flushes_is_marked_where_it_stands() {
+    if !root_or_skip("a_price_without_the_flushes_is_marked_where_it_stands") {
+        return;
+    }
+    let work = scratch("unflushed");
+    let (state, log) = (work.path().join("state"), work.path().join("log"));
+    let script = "echo x > $FSYNCLAB_MOUNT/file; sync";
+    let mut run = fsynclab(&state);
+    run.args(["sim", "run", "nvme-plp", "--write-log"]).arg(&log).args(["--", "sh", "-c", script]);
+    let output = run.output().expect("the program");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let output = fsynclab(&state).args(["sim", "price"]).arg(&log).output().expect("the program");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    for line in printed.lines().take_while(|line| !line.starts_with("Computed")) {
+        let wants = line.starts_with("sata-2009 ");
+        assert!(!wants || line.contains(" >"), "{printed}");
+        assert!(!line.starts_with("nvme-plp ") || !line.contains('>'), "{printed}");
+    }
+    assert!(printed.contains("\nsata-2009 "), "{printed}");
+}
+
+#[test]
 fn what_is_no_write_log_is_told() {
+    let directory =
+        fsynclab(Path::new("/none")).args(["sim", "price", "/var"]).output().expect("the program");
+    let told = String::from_utf8_lossy(&directory.stderr).into_owned();
+    assert!(told.contains("could not read file \"/var\": Is a directory\n"), "{told}");
     let work = scratch("no-log");
     let file = work.path().join("text");
     std::fs::write(&file, "a text that is long enough to be looked at").expect("a file");

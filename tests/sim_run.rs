@@ -16,7 +16,7 @@ use nix::sys::signal::Signal;
 fn run(script: &str, watch: &dyn Watch) -> Result<i32, Error> {
     let command: Vec<String> = ["sh", "-c", script].map(str::to_owned).to_vec();
     let journal = sim::journal();
-    let status = run_command(&sim::spec(FileSystem::Ext4), sim::options(&journal), &command, watch);
+    let status = run_command(sim::drive(&sim::spec(FileSystem::Ext4), &journal), &journal, &command, watch);
     assert!(journal.close().expect("the journal can be removed"), "something is left to be undone");
     status
 }
@@ -69,7 +69,7 @@ fn what_the_command_left_running_ends_with_it() {
 fn a_command_that_is_not_there_is_told_and_no_drive_is_left() {
     let journal = sim::journal();
     let command = ["/no/such/program".to_owned()];
-    let error = run_command(&sim::spec(FileSystem::Ext4), sim::options(&journal), &command, &Quiet)
+    let error = run_command(sim::drive(&sim::spec(FileSystem::Ext4), &journal), &journal, &command, &Quiet)
         .expect_err("no such program");
     assert!(journal.close().expect("the journal can be removed"), "something is left to be undone");
     assert!(matches!(error, Error::NoCommand { errno: Errno::ENOENT, .. }), "{error:?}");

@@ -1,6 +1,7 @@
 //! `fsynclab clean`: undoes what a killed run left behind, from the journals of dead runs.
 
 use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
 
 use anstream::ColorChoice;
 
@@ -31,6 +32,15 @@ pub fn run(args: &Args, color: ColorChoice) -> anyhow::Result<()> {
     let Leftovers { journals, unreadable } = journal::leftovers(&state)?;
     let tables = tables();
     let mut left: Vec<String> = unreadable.iter().map(ToString::to_string).collect();
+    let (standing, journals): (Vec<Journal>, Vec<Journal>) =
+        journals.into_iter().partition(|journal| !standing(journal).is_empty());
+    for directory in standing.iter().flat_map(self::standing) {
+        let directory = shown(&directory);
+        let text = format!(
+            "a simulated drive is mounted at {directory}; fsynclab sim umount {directory} takes it away\n"
+        );
+        output::print(&text, color)?;
+    }
     if journals.is_empty() {
         complain_of(&left)?;
         output::print("nothing was left behind\n", color)?;
@@ -87,6 +97,13 @@ fn undo(journal: Journal, tables: &[UndoKind]) -> anyhow::Result<Vec<Result<Stri
     }
     journal.close()?;
     Ok(lines)
+}
+
+/// Where drives are mounted that a journal's run left for everybody: `sim mount` makes one, and its journal has no other
+/// entry.
+pub fn standing(journal: &Journal) -> Vec<PathBuf> {
+    let drives = journal.entries().into_iter().filter(|entry| entry.kind == Record::KIND);
+    drives.filter_map(|entry| serde_json::from_value::<Record>(entry.data).ok()?.stands_at()).collect()
 }
 
 fn listed(journal: &Journal, tables: &[UndoKind]) -> String {

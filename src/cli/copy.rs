@@ -239,7 +239,8 @@ fn announcement(intents: &[Intent], limit: Option<Duration>) -> String {
 
 /// A run that was killed may have left something: said once, and how to be rid of it.
 pub(super) fn offer_cleaning(state: &Path, screen: &Screen) {
-    if journal::leftovers(state).is_ok_and(|left| !left.journals.is_empty()) {
+    let is_left = |journal: &Journal| clean::standing(journal).is_empty();
+    if journal::leftovers(state).is_ok_and(|left| left.journals.iter().any(is_left)) {
         screen.say("note: a killed run left something behind; fsynclab clean lists and undoes it");
     }
 }

@@ -25,8 +25,10 @@ pub struct Offer {
 
 /// The document of a log that was recorded in `log`.
 pub fn document(log: &str, header: &Header, offers: &[Offer], argv: Vec<String>) -> Document {
-    let recorded = offers.first().map(|offer| arms(RECORDED, &offer.priced, |span| span.recorded_ns));
-    let priced = offers.iter().map(|offer| arms(&offer.drive, &offer.priced, |span| span.elapsed_ns));
+    let recorded = offers.first().map(|offer| arms(RECORDED, &offer.priced, false, |span| span.recorded_ns));
+    let priced = offers
+        .iter()
+        .map(|Offer { drive, priced }| arms(drive, priced, priced.flushes_missing, |span| span.elapsed_ns));
     let mut arms: Vec<Arm> = recorded.into_iter().chain(priced).flatten().collect();
     let names = labels::names(&arms.iter().map(|arm| &arm.labels).collect::<Vec<_>>());
     for (arm, name) in arms.iter_mut().zip(names) {
@@ -51,7 +53,7 @@ pub fn document(log: &str, header: &Header, offers: &[Offer], argv: Vec<String>)
 }
 
 /// One arm a part of the work, a sample each time it was done.
-fn arms(drive: &str, priced: &Priced, elapsed_ns: impl Fn(&Span) -> u64) -> Vec<Arm> {
+fn arms(drive: &str, priced: &Priced, too_low: bool, elapsed_ns: impl Fn(&Span) -> u64) -> Vec<Arm> {
     works(&priced.spans)
         .into_iter()
         .map(|(work, spans)| {
@@ -62,6 +64,7 @@ fn arms(drive: &str, priced: &Priced, elapsed_ns: impl Fn(&Span) -> u64) -> Vec<
                 labels: Labels::new().with("drive", drive).with("work", work),
                 summary: stats::summary(&times),
                 samples,
+                too_low,
                 ..Arm::default()
             }
         })
@@ -115,7 +118,7 @@ fn notes(offers: &[Offer]) -> Vec<Note> {
     let missing: Vec<&str> = missing.map(|offer| offer.drive.as_str()).collect();
     if !missing.is_empty() {
         let text = format!(
-            "recorded on a drive that is sent no flushes: too low for {}, whose flushes are missing",
+            "recorded on a drive that is sent no flushes: too low (>) for {}, whose flushes are missing",
             missing.join(", ")
         );
         notes.push(Note::warning(NoteCode::FlushesMissing, text));

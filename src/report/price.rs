@@ -59,6 +59,10 @@ fn values(document: &Document, label: &str) -> Vec<String> {
 
 fn cell(document: &Document, drive: &str, work: &str) -> String {
     let is_it = |arm: &&Arm| arm.labels.get("drive") == Some(drive) && arm.labels.get("work") == Some(work);
-    let summary = document.arms.iter().find(is_it).and_then(|arm| arm.summary.as_ref());
-    summary.map_or_else(|| "-".to_owned(), |summary| units::duration(summary.median_ns))
+    let arm = document.arms.iter().find(is_it);
+    let Some((arm, summary)) = arm.and_then(|arm| Some((arm, arm.summary.as_ref()?))) else {
+        return "-".to_owned();
+    };
+    let bound = if arm.too_low { ">" } else { "" };
+    bound.to_owned() + &units::duration(summary.median_ns)
 }

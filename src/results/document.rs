@@ -216,6 +216,9 @@ pub struct Arm {
     pub samples: Vec<Sample>,
     /// Over the trials that are not ignored; null without any.
     pub summary: Option<Summary>,
+    /// Its times are lower bounds: what was recorded lacks the flushes that this drive would be sent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub too_low: bool,
     /// What the disk did for one operation, over the trials that are not ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<PerOperation>,

@@ -116,13 +116,13 @@ pub enum Error {
         most_bytes: u64,
     },
     /// The write log could not be read.
-    #[error("could not read write log: {source}")]
+    #[error("could not read write log: {}", why(source))]
     LogRead {
         /// What the system says.
         source: std::io::Error,
     },
     /// The write log could not be written.
-    #[error("could not write write log: {source}")]
+    #[error("could not write write log: {}", why(source))]
     LogWrite {
         /// What the system says.
         source: std::io::Error,
@@ -188,10 +188,12 @@ pub enum Error {
         tag: String,
     },
     /// The disk that holds the drive's contents or its write log failed, or is full.
-    #[error("simulated drive \"{tag}\" broke: could not write to what it is kept in: {}", reason(*.errno))]
+    #[error("simulated drive \"{tag}\" broke: could not write to \"{}\", where it is kept, or to its write log: {}", shown(.directory), reason(*.errno))]
     Broken {
         /// The drive.
         tag: String,
+        /// Where its contents lie.
+        directory: PathBuf,
         /// Why.
         errno: Errno,
     },
@@ -207,9 +209,21 @@ pub enum Error {
         /// Where it is mounted.
         target: PathBuf,
     },
+    /// Files are open on a drive that everybody sees, so it stays mounted.
+    #[error("could not unmount \"{}\": files are open there", shown(.target))]
+    Busy {
+        /// Where it is mounted.
+        target: PathBuf,
+    },
     /// What is mounted there is no simulated drive.
     #[error("\"{}\" is no mounted simulated drive", shown(.target))]
     NotADrive {
+        /// The directory.
+        target: PathBuf,
+    },
+    /// A drive is mounted there already.
+    #[error("could not mount on \"{}\": a simulated drive is mounted there", shown(.target))]
+    Occupied {
         /// The directory.
         target: PathBuf,
     },
@@ -286,6 +300,16 @@ impl Error {
             Error::Mount { errno: Errno::EINVAL, .. } => {
                 Some("the kernel's log says which option this file system does not know".to_owned())
             }
+            Error::Broken { errno: Errno::ENOSPC, .. } => {
+                Some("free some space there, or set FSYNCLAB_STATE_DIR to a directory with more".to_owned())
+            }
+            Error::Busy { target } => {
+                Some(format!("close them first; fuser -vm {} finds who has them open", shown(target)))
+            }
+            Error::Occupied { target } => Some(format!("fsynclab sim umount {} takes it away", shown(target))),
+            Error::NotADrive { .. } => {
+                Some("fsynclab clean lists what is left of drives, and undoes it".to_owned())
+            }
             Error::Sys(error) => error.hint().map(str::to_owned),
             _ => None,
         }
@@ -312,6 +336,11 @@ impl<T> Attempt<T> for io::Result<T> {
 /// The error number in an I/O error; EIO in one that has none.
 pub(crate) fn errno_of(error: &io::Error) -> Errno {
     error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
+}
+
+/// What the system says, or where it said nothing, the reader or writer.
+fn why(error: &io::Error) -> String {
+    error.raw_os_error().map_or_else(|| error.to_string(), |number| reason(Errno::from_raw(number)))
 }
 
 fn in_quotes(key: Option<&str>) -> String {

@@ -1,14 +1,16 @@
 //! `sim run`, `sim mount`, `sim umount`: any command on a simulated drive.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::super::places::{Recording, drive_problem};
+use super::super::places::{Recording, drive_problem, place_problem};
+use super::super::problem::Problem;
 use super::super::screen::Screen;
 use super::super::{clean, complain};
-use crate::place::Asked;
-use crate::simdrive::mount::{self, MOUNT_VARIABLE, Record, run_command};
+use crate::place::{Asked, PlaceError};
+use crate::simdrive::mount::{self, MOUNT_VARIABLE, Record, SimulatedDrive, run_command};
 use crate::simdrive::spec::Spec;
+use crate::storage::clusters;
 use crate::sys::error::shown;
 use crate::sys::journal::{self, Journal};
 use crate::sys::random::fresh_seed;
@@ -78,9 +80,11 @@ pub fn run(args: &Run, verbose: bool) -> anyhow::Result<ExitCode> {
     let screen = Screen::new(Signals::install()?, verbose);
     let state = journal::state_directory()?;
     let journal = Journal::create(&state)?;
-    complain(&format!("SIMULATED: ${MOUNT_VARIABLE} is {spec}"));
     let options = args.drive.recording.making(args.drive.seed(), &state, &journal).options();
-    let status = run_command(&spec, options, &args.command, &screen);
+    let status = SimulatedDrive::create(&spec, options).and_then(|drive| {
+        complain(&format!("SIMULATED: ${MOUNT_VARIABLE} is {spec}"));
+        run_command(drive, &journal, &args.command, &screen)
+    });
     let undone = clean::undo_own(journal);
     let status = status.map_err(|error| drive_problem(&error))?;
     undone?;
@@ -90,11 +94,12 @@ pub fn run(args: &Run, verbose: bool) -> anyhow::Result<ExitCode> {
 /// Mounts the drive and leaves it there.
 pub fn mount(args: &Mount) -> anyhow::Result<()> {
     let spec = args.drive.spec()?;
+    refuse_clusters(&args.directory, &spec)?;
     let state = journal::state_directory()?;
     let journal = Journal::create(&state)?;
     let options = args.drive.recording.making(args.drive.seed(), &state, &journal).options();
     match mount::mount(&spec, &args.directory, options) {
-        // Its entry stays in the journal: whoever cleans takes it apart.
+        // Its entry stays in the journal: once its serving process is dead, whoever cleans takes it apart.
         Ok(_) => {
             let directory = shown(&args.directory);
             complain(&format!("SIMULATED: {spec} is mounted at {directory}, until sim umount {directory}"));
@@ -105,6 +110,16 @@ pub fn mount(args: &Mount) -> anyhow::Result<()> {
             Err(drive_problem(&error).into())
         }
     }
+}
+
+/// What is mounted over a cluster's directory hides it, from a running server too.
+fn refuse_clusters(directory: &Path, spec: &Spec) -> Result<(), Problem> {
+    let claimed = match clusters::claimed(directory) {
+        Ok(None) => return Ok(()),
+        Ok(Some(claimed)) => PlaceError::Claimed(claimed),
+        Err(error) => error.into(),
+    };
+    Err(place_problem(&claimed, &format!("fsynclab sim mount {spec}")))
 }
 
 /// Unmounts the drive and takes it out of the journal.

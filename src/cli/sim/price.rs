@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::BufReader;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anstream::ColorChoice;
 
@@ -48,7 +48,7 @@ pub fn run(args: &Args, color: ColorChoice) -> anyhow::Result<()> {
         let size_bytes = log.header().size_bytes;
         let options = spec.options(&model, 1).map_err(|error| drive_problem(&error))?;
         let priced = price(&mut log, &model, &Options { size_bytes, ..options });
-        let priced = priced.map_err(|error| log_problem(args, &error))?;
+        let priced = priced.map_err(|error| log_problem(&args.log, error))?;
         offers.push(Offer { drive: spec.to_string(), priced });
     }
     let header = open(&args.log)?.header().clone();
@@ -57,14 +57,19 @@ pub fn run(args: &Args, color: ColorChoice) -> anyhow::Result<()> {
     paper.finish(&document)
 }
 
-fn open(path: &std::path::Path) -> anyhow::Result<Reader<BufReader<File>>> {
+fn open(path: &Path) -> anyhow::Result<Reader<BufReader<File>>> {
     let file = File::open(path).map_err(Fault::of_io(Call::Openat, path))?;
     let reader = Reader::new(BufReader::with_capacity(BUFFER_BYTES, file));
-    reader.map_err(|error| Problem::failed(format!("{}: {error}", shown(path))).into())
+    reader.map_err(|error| log_problem(path, error).into())
 }
 
-fn log_problem(args: &Args, error: &Error) -> Problem {
-    Problem::failed(format!("{}: {error}", shown(&args.log)))
+fn log_problem(path: &Path, error: Error) -> Problem {
+    match error {
+        Error::LogRead { source } if source.raw_os_error().is_some() => {
+            Problem::failed(Fault::of_io(Call::Read, path)(source).to_string())
+        }
+        error => Problem::failed(format!("could not price \"{}\": {error}", shown(path))),
+    }
 }
 
 /// The drives asked for, else every model as it ships and with its cache the other way.

@@ -19,6 +19,9 @@ pub struct Args {
     toml: bool,
 }
 
+/// Characters of a column at the least.
+const NARROWEST: usize = 11;
+
 /// A way to set the drive up: a column.
 struct Column {
     title: String,
@@ -37,10 +40,11 @@ pub fn show(args: &Args) -> anyhow::Result<String> {
     let title = format!("{}: {}", spec.model, model.summary);
     let mut text = report::wrapped(&title, 2) + "\n";
     let titles: Vec<String> = columns.iter().map(|column| column.title.clone()).collect();
-    text += &line("computed, not measured", &titles);
+    let widths: Vec<usize> = titles.iter().map(|title| title.len().max(NARROWEST)).collect();
+    text += &line("computed, not measured", &titles, &widths);
     for (words, value) in rows(&columns[0].implied) {
         let values: Vec<String> = columns.iter().map(|column| value(&column.implied)).collect();
-        text += &line(&words, &values);
+        text += &line(&words, &values, &widths);
     }
     if model.write_cache.is_some_and(|cache| !cache.volatile) {
         text += &report::wrapped("Its cache survives a power cut, so it is sent no flushes.", 0);
@@ -61,7 +65,7 @@ fn columns(spec: &Spec, model: &Model) -> anyhow::Result<Vec<Column>> {
         let title = match (model.write_cache, options.write_cache) {
             (None, _) => "no cache",
             (Some(_), false) => "cache off",
-            (Some(_), true) if ignored => "on, ignored",
+            (Some(_), true) if ignored => "cache on, flush ignored",
             (Some(_), true) => "cache on",
         };
         Ok(Column { title: title.to_owned(), implied: imply(model, &options) })
@@ -94,6 +98,7 @@ fn rate(per_s: f64) -> String {
     if per_s < 1000.0 { format!("{per_s:.1}") } else { format!("{per_s:.0}") }
 }
 
-fn line(words: &str, cells: &[String]) -> String {
-    cells.iter().fold(format!("{words:<42}"), |line, cell| line + &format!(" {cell:>11}")) + "\n"
+fn line(words: &str, cells: &[String], widths: &[usize]) -> String {
+    let cells = cells.iter().zip(widths);
+    cells.fold(format!("{words:<42}"), |line, (cell, width)| line + &format!(" {cell:>width$}")) + "\n"
 }

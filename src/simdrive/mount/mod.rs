@@ -133,7 +133,11 @@ impl SimulatedDrive {
     fn ask(&self, message: &Message) -> Result<Status, Error> {
         let tag = || self.record.tag.clone();
         match self.line.ask(message) {
-            Ok(Status { broken: Some(errno), .. }) => Err(Error::Broken { tag: tag(), errno }),
+            Ok(Status { broken: Some(errno), .. }) => {
+                // The home is sim/TAG below it.
+                let directory = self.home.ancestors().nth(2).unwrap_or(&self.home).to_owned();
+                Err(Error::Broken { tag: tag(), directory, errno })
+            }
             Ok(status) => Ok(status),
             Err(error) if matches!(errno_of(&error), Errno::EPIPE | Errno::ECONNRESET) => {
                 Err(Error::ServerEnded { tag: tag() })

@@ -19,8 +19,10 @@ use crate::sys::loop_device;
 /// known as ours by its number.
 pub const NUMBERS: std::ops::Range<u32> = 500_000..1_000_000;
 
-/// How long a device node may take to appear, and a device to become idle.
+/// How long a device node may take to appear.
 const LIMIT_NS: u64 = 5_000_000_000;
+/// How long others may look at a device that has lost its file.
+const REMOVE_LIMIT_NS: u64 = 30_000_000_000;
 const STEP: Duration = Duration::from_millis(2);
 
 /// Opens `/dev/loop-control`.
@@ -120,7 +122,7 @@ pub fn wait_until_detached(number: u32, limit: Duration) -> bool {
 /// Removes the number; whether it is gone. A device without a file may still be open for a moment (udev looks at it),
 /// and the drive's keeper may be removing it at the same time.
 pub fn remove(control: &File, number: u32) -> bool {
-    let end_ns = now_ns() + LIMIT_NS;
+    let end_ns = now_ns() + REMOVE_LIMIT_NS;
     while directory(number).exists() {
         let removed = loop_device::remove(control, number);
         if removed.is_err() {

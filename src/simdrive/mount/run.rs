@@ -9,10 +9,10 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::Signal;
 use nix::sys::wait::WaitStatus;
 
-use super::{Options, SimulatedDrive};
+use super::SimulatedDrive;
 use crate::simdrive::error::{Attempt, Error};
-use crate::simdrive::spec::Spec;
 use crate::sys::fork;
+use crate::sys::journal::Journal;
 use crate::sys::namespace;
 use crate::sys::watch::{Stop, Watch};
 
@@ -23,20 +23,19 @@ const STEP: Duration = Duration::from_millis(50);
 /// How long the command may take to end once it was asked to.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Runs a command with a drive mounted at `$FSYNCLAB_MOUNT`, in a PID namespace that ends with it, so that nothing it
+/// Runs a command on a drive, mounted at `$FSYNCLAB_MOUNT`, in a PID namespace that ends with it, so that nothing it
 /// starts outlives the drive. Returns its exit status, 128 + n when signal n ended it. When the watch says stop, the
-/// signal is passed on (SIGTERM for a time limit), and ten seconds later everything is killed.
+/// signal is passed on (SIGTERM for a time limit), and ten seconds later everything is killed. The drive is closed whatever came of it.
 pub fn run_command(
-    spec: &Spec,
-    options: Options<'_>,
+    drive: SimulatedDrive,
+    journal: &Journal,
     command: &[String],
     watch: &dyn Watch,
 ) -> Result<i32, Error> {
-    let (program, arguments) =
-        command.split_first().ok_or(Error::NoCommand { program: String::new(), errno: Errno::ENOENT })?;
-    let journal = options.journal;
-    let drive = SimulatedDrive::create(spec, options)?;
-    let status = run_on(drive.mount_point(), program, arguments, watch);
+    let status = match command.split_first() {
+        Some((program, arguments)) => run_on(drive.mount_point(), program, arguments, watch),
+        None => Err(Error::NoCommand { program: String::new(), errno: Errno::ENOENT }),
+    };
     let closed = drive.close(journal);
     let status = status?;
     closed.map(|()| status)

@@ -41,7 +41,10 @@ pub fn in_private(spec: &Spec, options: Options<'_>) -> Result<SimulatedDrive, E
 
 /// A drive mounted on `target` in the host's namespace.
 pub fn for_everybody(spec: &Spec, target: &Path, options: Options<'_>) -> Result<Record, Error> {
-    let target = std::path::absolute(target).attempt("find", target)?;
+    if let Some((target, _)) = teardown::drive_at(target)? {
+        return Err(Error::Occupied { target });
+    }
+    let target = target.canonicalize().attempt("find", target)?;
     let mut entries = std::fs::read_dir(&target).attempt("read directory", &target)?;
     if entries.next().is_some() {
         return Err(Error::NotEmpty { target });
@@ -210,7 +213,11 @@ fn finish(
     match assemble(&mut drive, plan, fuse, aged) {
         Ok(()) => Ok(drive),
         Err(error) => {
-            // What made it fail tells more than what follows from that.
+            // What broke the drive tells more than what failed on it, and that more than what follows from it.
+            let error = match drive.tally() {
+                Err(broken @ Error::Broken { .. }) => broken,
+                _ => error,
+            };
             drive.close(journal).unwrap_or_default();
             Err(error)
         }

@@ -26,6 +26,8 @@ use crate::sys::undo::{Undo, Undone};
 pub const TAG: &str = "fsynclab-sim-";
 /// For an unmount that writes back at full speed.
 const UNMOUNT_LIMIT: Duration = Duration::from_mins(1);
+/// For an unmount that has nothing to write back.
+const PROMPT_LIMIT: Duration = Duration::from_secs(1);
 /// For each step after the connection was aborted, and for each that waits for nothing.
 const STEP_LIMIT: Duration = Duration::from_secs(10);
 /// How long files may still be open after the program said it is done.
@@ -81,6 +83,14 @@ impl Record {
         let file = queue::backing_file(loop_number)?;
         let (source, connection) = file.file_name()?.to_str()?.rsplit_once(':')?;
         Some((Record::from_source(source)?, connection.parse().ok()?))
+    }
+
+    /// Where the drive is mounted for the caller, while its serving process lives: nothing a killed run left behind, but
+    /// what `sim mount` is for.
+    pub fn stands_at(&self) -> Option<PathBuf> {
+        let (device, mounts) = (self.device(), mounts::seen_here().ok()?);
+        let mount = mounts.into_iter().find(|mount| mount.source == device)?;
+        (self.server_runs() && self.attached().is_some()).then_some(mount.target)
     }
 
     /// The connection's number, if the loop device is attached to this drive.
@@ -140,17 +150,16 @@ impl Seen {
 
 /// Unmounts a drive in the caller's namespace and waits until its loop device lets go. Latency is off by then.
 pub fn unmount(record: &Record, file_system: &Path) -> Result<Ending, Error> {
-    let ending = unmount_patiently(file_system)?;
-    let ending = match ending {
+    let ending = match unmount_patiently(file_system, UNMOUNT_LIMIT)? {
         Unmounted::Done => Ending::Clean,
         Unmounted::NotMounted => Ending::WasNotMounted,
-        Unmounted::Busy => detach(file_system, None).map(|()| Ending::InUse)?,
+        Unmounted::Busy => return detach(file_system, None).map(|()| Ending::InUse),
         Unmounted::Late => {
             abort(record.attached())?;
             detach(file_system, None).map(|()| Ending::Aborted)?
         }
     };
-    if ending == Ending::InUse || queue::wait_until_detached(record.loop_number, STEP_LIMIT) {
+    if queue::wait_until_detached(record.loop_number, STEP_LIMIT) {
         return Ok(ending);
     }
     abort(record.attached())?;
@@ -158,11 +167,11 @@ pub fn unmount(record: &Record, file_system: &Path) -> Result<Ending, Error> {
     Ok(Ending::Aborted)
 }
 
-fn unmount_patiently(target: &Path) -> Result<Unmounted, Error> {
+/// `limit` is for one attempt; where files are open it is made again for a while.
+fn unmount_patiently(target: &Path, limit: Duration) -> Result<Unmounted, Error> {
     let end_ns = now_ns() + BUSY_LIMIT_NS;
     loop {
-        let unmounted =
-            mounts::unmount(target, MntFlags::empty(), None, UNMOUNT_LIMIT).attempt("unmount", target)?;
+        let unmounted = mounts::unmount(target, MntFlags::empty(), None, limit).attempt("unmount", target)?;
         if unmounted != Unmounted::Busy || now_ns() >= end_ns {
             return Ok(unmounted);
         }
@@ -223,50 +232,75 @@ fn signal_server(record: &Record, signal: Signal) {
     }
 }
 
-/// Unmounts the drive that is mounted at `target` in the host's namespace and takes it apart. Returns what the journal
-/// knows it by.
-pub fn umount(target: &Path) -> Result<Record, Error> {
-    let target = &std::path::absolute(target).attempt("find", target)?;
+/// The drive that is mounted at `target`, and the path of that as the kernel names it.
+pub fn drive_at(target: &Path) -> Result<Option<(PathBuf, Record)>, Error> {
     let mounts = mounts::seen_here().attempt("read file", "/proc/thread-self/mountinfo")?;
-    let device = mounts.iter().rev().find(|mount| mount.target == *target).map(|mount| mount.source.as_str());
-    let records: Vec<Record> = mounts.iter().filter_map(|mount| Record::from_source(&mount.source)).collect();
-    let ours = |record: &&Record| device == Some(record.device().as_str()) && record.attached().is_some();
-    let Some(record) = records.iter().find(ours) else {
-        return Err(Error::NotADrive { target: target.clone() });
+    let drive = |target: PathBuf| {
+        let device = &mounts.iter().rev().find(|mount| mount.target == target)?.source;
+        let mut records = mounts.iter().filter_map(|mount| Record::from_source(&mount.source));
+        let ours = |record: &Record| *device == record.device() && record.attached().is_some();
+        records.find(ours).map(|record| (target, record))
     };
-    // SIGTERM: latency off.
-    signal_server(record, Signal::SIGTERM);
-    let directories: Vec<PathBuf> = mounts
-        .iter()
-        .filter(|mount| mount.source == record.source())
-        .filter_map(|mount| mount.target.parent().map(Path::to_owned))
-        .collect();
-    let ending = unmount(record, target)?;
-    unmount_connection(record)?;
-    for directory in directories {
-        std::fs::remove_dir_all(&directory).attempt("remove directory", &directory)?;
+    let as_given = drive(std::path::absolute(target).attempt("find", target)?);
+    // Links are followed only where the name alone finds nothing: that may wait for a drive that hangs.
+    Ok(as_given.or_else(|| drive(target.canonicalize().ok()?)))
+}
+
+/// Unmounts the drive that is mounted at `target` in the host's namespace and takes it apart. Returns what the journal
+/// knows it by. Where files are open on it, it stays as it is.
+pub fn umount(target: &Path) -> Result<Record, Error> {
+    let Some((target, record)) = drive_at(target)? else {
+        return Err(Error::NotADrive { target: target.to_owned() });
+    };
+    match unmount_patiently(&target, PROMPT_LIMIT)? {
+        Unmounted::Busy => return Err(Error::Busy { target }),
+        Unmounted::Done | Unmounted::NotMounted => {}
+        // It is under way and writes back: SIGTERM is the end of the model's time, too late for anybody to miss it.
+        Unmounted::Late => signal_server(&record, Signal::SIGTERM),
     }
-    if ending == Ending::InUse {
-        return Err(Error::InUse { target: target.clone() });
+    if !queue::wait_until_detached(record.loop_number, UNMOUNT_LIMIT) {
+        abort(record.attached())?;
+        detach(&target, None)?;
+        queue::wait_until_detached(record.loop_number, STEP_LIMIT);
     }
-    see_server_off(record);
-    if queue::remove(&queue::control()?, record.loop_number) {
-        return Ok(record.clone());
+    let seen = Seen::by(None, &record).attempt("read file", "/proc/thread-self/mountinfo")?;
+    unmount_connection(&record)?;
+    see_server_off(&record);
+    if !queue::remove(&queue::control()?, record.loop_number) {
+        return Err(Error::StillThere { what: format!("loop{}", record.loop_number), tag: record.tag });
     }
-    Err(Error::StillThere { tag: record.tag.clone(), what: format!("loop{}", record.loop_number) })
+    remove_home(&record, &seen.connections)?;
+    Ok(record)
+}
+
+/// Removes `sim/TAG` with the mount points in it, nothing of which is mounted any more.
+fn remove_home(record: &Record, connections: &[Mount]) -> Result<(), Error> {
+    for mount in connections {
+        let home = mount.target.parent().filter(|home| home.ends_with(&record.tag));
+        for directory in [Some(mount.target.as_path()), home].into_iter().flatten() {
+            match std::fs::remove_dir(directory) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                removed => removed.attempt("remove directory", directory)?,
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Undoes a drive whose program was killed, hung or not: what was written to it is lost. Nothing left of it is success;
 /// what does not match is not touched.
 fn undo(record: &Record) -> Result<Undone, Error> {
     let free = || queue::backing_file(record.loop_number).is_none();
-    let there = record.server_runs() || (free() && queue::directory(record.loop_number).exists());
     let everywhere = everywhere(record);
+    let there = record.server_runs()
+        || record.attached().is_some()
+        || !everywhere.is_empty()
+        || (free() && queue::directory(record.loop_number).exists());
     let mounted = || everywhere.iter().flat_map(|seen| &seen.connections).find_map(number_of);
     // Once, and before anything else: a number that is free is given to the next connection, which may be another's.
     abort(record.attached().or_else(mounted))?;
     signal_server(record, Signal::SIGKILL);
-    for seen in everywhere {
+    for seen in &everywhere {
         let file_systems = seen.file_systems.iter().filter(|_| record.attached().is_some());
         for mount in file_systems.chain(&seen.connections) {
             detach(&mount.target, seen.inside)?;
@@ -285,6 +319,10 @@ fn undo(record: &Record) -> Result<Undone, Error> {
     }
     if free() && !queue::remove(&queue::control()?, record.loop_number) {
         return still_there(format!("loop{}", record.loop_number));
+    }
+    // Those of other namespaces went with these.
+    for seen in everywhere.iter().filter(|seen| seen.inside.is_none()) {
+        remove_home(record, &seen.connections)?;
     }
     Ok(if there { Undone::Now } else { Undone::Before })
 }
