@@ -111,7 +111,14 @@ fn spare(path: &Path) -> anyhow::Result<()> {
     if found.as_ref().is_some_and(|found| !found.is_file()) {
         return Ok(());
     }
-    if let Some(claimed) = claimed(path)? {
+    let lies_in = if found.is_some() {
+        path.to_path_buf()
+    } else {
+        // A link that leads nowhere yet is where its file is made.
+        let made = fs::read_link(path).map_or_else(|_| path.into(), |target| directory_of(path).join(target));
+        directory_of(&made).to_path_buf()
+    };
+    if let Some(claimed) = claimed(&lies_in)? {
         return Err(Problem::refused(claimed.to_string()).hint(Some(other)).into());
     }
     if found.is_some_and(|found| found.len() > 0) && !holds_results(path)? {
