@@ -107,7 +107,7 @@ fn with_a_dash_the_document_stands_alone_on_stdout() {
 fn a_results_file_is_replaced_and_an_older_one_is_no_hindrance() {
     let work = scratch("replaced");
     let results = work.path().join("r.json");
-    fs::write(&results, "older").expect("a file");
+    fs::write(&results, "{\n  \"schema\": \"fsynclab.results/0\",\n").expect("a file");
     let output = small(&work).arg("--json").arg(&results).output().expect("the program");
     assert!(output.status.success(), "{}", text(&output));
     let document = form::read(&fs::read(&results).expect("the results")).expect("a document");

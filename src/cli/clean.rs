@@ -29,28 +29,34 @@ pub struct Args {
 /// Lists, asks on a terminal, undoes.
 pub fn run(args: &Args, color: ColorChoice) -> anyhow::Result<()> {
     let state = journal::state_directory()?;
-    let Leftovers { journals, unreadable } = journal::leftovers(&state)?;
+    let Leftovers { journals, idle, unreadable } = journal::leftovers(&state)?;
     let tables = tables();
-    let mut left: Vec<String> = unreadable.iter().map(ToString::to_string).collect();
+    let mut left: Vec<Left> = unreadable.iter().map(Left::from).collect();
     let (standing, journals): (Vec<Journal>, Vec<Journal>) =
         journals.into_iter().partition(|journal| !standing(journal).is_empty());
     for directory in standing.iter().flat_map(self::standing) {
         let directory = shown(&directory);
         let text = format!(
-            "a simulated drive is mounted at {directory}; fsynclab sim umount {directory} takes it away\n"
+            "a simulated drive is mounted at {directory}; fsynclab sim umount {directory} takes it away
+"
         );
         output::print(&text, color)?;
     }
-    if journals.is_empty() {
-        complain_of(&left)?;
-        output::print("nothing was left behind\n", color)?;
-        return Ok(());
-    }
     for journal in &journals {
         output::print(&listed(journal, &tables), color)?;
+        left.extend(journal.damage().map(Left::from));
     }
-    if !args.yes && !asked()? {
+    let undoable = journals.iter().any(|journal| !journal.entries().is_empty());
+    if undoable && !args.yes && !asked()? {
         return Err(Problem::failed("nothing was undone").into());
+    }
+    if args.yes {
+        for journal in idle {
+            journal.close()?;
+        }
+    }
+    if journals.is_empty() && left.is_empty() {
+        output::print("nothing was left behind\n", color)?;
     }
     // Newest first: a thing changed by two runs comes back to what it was before the first.
     for journal in journals.into_iter().rev() {
@@ -72,27 +78,50 @@ pub fn undo_on_drives(journal: &Journal) -> Result<(), SysError> {
 
 /// Undoes a run's journal at its end; what is left stays in the journal.
 pub fn undo_own(journal: Journal) -> anyhow::Result<()> {
-    let left: Vec<String> = undo(journal, &tables())?.into_iter().filter_map(Result::err).collect();
+    let left: Vec<Left> = undo(journal, &tables())?.into_iter().filter_map(Result::err).collect();
     complain_of(&left)
 }
 
-fn complain_of(left: &[String]) -> anyhow::Result<()> {
+/// Something that is still there.
+struct Left {
+    words: String,
+    /// What to do about it; nothing where another try may do it.
+    by_hand: Option<&'static str>,
+}
+
+impl From<&SysError> for Left {
+    fn from(error: &SysError) -> Self {
+        Self { words: error.to_string(), by_hand: error.hint() }
+    }
+}
+
+fn complain_of(left: &[Left]) -> anyhow::Result<()> {
     if left.is_empty() {
         return Ok(());
     }
-    let problem = Problem::failed(format!("could not undo everything\n{}", left.join("\n")));
-    Err(problem.hint(Some("fsynclab clean tries it again")).into())
+    let mut message = "could not undo everything".to_owned();
+    for Left { words, .. } in left {
+        message += &format!("\n{words}");
+    }
+    let mut hints: Vec<_> =
+        left.iter().map(|left| left.by_hand.unwrap_or("fsynclab clean tries it again")).collect();
+    hints.sort_unstable();
+    hints.dedup();
+    Err(Problem::failed(message).hint(Some(hints.join("\nhint: "))).into())
 }
 
 /// Undoes one journal, last made first: for each entry a line, an error where it is still to be undone.
-fn undo(journal: Journal, tables: &[UndoKind]) -> anyhow::Result<Vec<Result<String, String>>> {
+fn undo(journal: Journal, tables: &[UndoKind]) -> anyhow::Result<Vec<Result<String, Left>>> {
     let mut lines = Vec::new();
     for outcome in journal.undo_all(tables)? {
         let words = outcome.entry.describe(tables).unwrap_or_else(|_| outcome.entry.kind.clone());
         lines.push(match outcome.result {
             Ok(Undone::Now) => Ok(format!("undone: {words}\n")),
             Ok(Undone::Before) => Ok(format!("was undone before: {words}\n")),
-            Err(error) => Err(format!("still there: {words}: {error}")),
+            Err(error) => Err(Left {
+                words: format!("still there: {words}: {error}"),
+                by_hand: error.downcast_ref().and_then(SysError::hint),
+            }),
         });
     }
     journal.close()?;
@@ -111,7 +140,11 @@ fn listed(journal: &Journal, tables: &[UndoKind]) -> String {
         let words = entry.describe(tables).unwrap_or_else(|error| error.to_string());
         format!("  {words}\n")
     });
-    format!("left behind, by {}:\n{}", shown(journal.path()), lines.collect::<String>())
+    let mut text = format!("left behind, by {}:\n{}", shown(journal.path()), lines.collect::<String>());
+    if journal.damage().is_some() {
+        text += "  and perhaps more: the journal is damaged\n";
+    }
+    text
 }
 
 /// Whether the user says yes; asked on a terminal only.

@@ -131,7 +131,7 @@ pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<Exi
         complain(&problem::message_of(also));
     }
     let document = measured?;
-    paper.finish(&document)?;
+    paper.finish(&document, &screen)?;
     undone?;
     Ok(status(&document, screen.stop()))
 }
@@ -222,7 +222,7 @@ fn measure(run: &CopyRun, journal: &Journal, screen: &Screen, paper: &Paper) -> 
 fn announcement(intents: &[Intent], limit: Option<Duration>) -> String {
     let mut text = String::new();
     for Intent { directory, copies, bytes, gentle } in intents {
-        let (directory, each) = (shown(directory), report::size(*bytes));
+        let each = report::size(*bytes);
         let (manner, others) = if *gentle {
             ("gently, for a running cluster shares this storage", "")
         } else {

@@ -168,7 +168,7 @@ pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<Exi
     let status = status(&document, screen.stop());
     let text = format!("\n{}", report::results(&document));
     let advice = if args.work.recommend { report::recommendation(&document) } else { String::new() };
-    paper.finish_as(&document, &(text + &advice))?;
+    paper.finish_as(&document, &(text + &advice), &screen)?;
     undone?;
     Ok(status)
 }

@@ -9,19 +9,19 @@ use std::time::Duration;
 
 use anstream::ColorChoice;
 
+use super::paper::Paper;
 use super::problem::{Problem, Status};
 use super::{output, redact};
 use crate::lab::head::begun;
 use crate::report;
-use crate::results::{Document, Kind, Place, text};
+use crate::results::{Document, Kind, Place};
 use crate::storage::{self, Attached, Cache, Care, Root, Switch, SwitchError, Switched};
 use crate::sys::error::{SysError, shown};
-use crate::sys::files::OutputFile;
 use crate::sys::journal::{self, Journal};
 use crate::sys::signals::Signals;
 use crate::sys::tools::{End, Tool};
 use crate::sys::undo::{Undo, Undone};
-use crate::sys::watch::{Event, Stop, Watch};
+use crate::sys::watch::{Event, Quiet, Stop, Watch};
 
 /// A command that runs while the cache is switched has no limit of ours: ten years.
 const NO_LIMIT: Duration = Duration::from_hours(10 * 365 * 24);
@@ -75,23 +75,10 @@ pub fn run(args: &Args, color: ColorChoice) -> anyhow::Result<ExitCode> {
 }
 
 fn show(args: &Args, color: ColorChoice) -> anyhow::Result<ExitCode> {
+    let paper = Paper::new(args.json.as_deref(), color)?;
     let document = document(&args.path)?;
-    if args.json.as_deref() != Some(Path::new("-")) {
-        output::print(&report::drive(&document), color)?;
-    }
-    keep(args, &document)?;
+    paper.finish_as(&document, &report::drive(&document), &Quiet)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Writes the document where it was asked for.
-fn keep(args: &Args, document: &Document) -> anyhow::Result<()> {
-    let json = text::write(document);
-    match args.json.as_deref() {
-        None => {}
-        Some(path) if path == Path::new("-") => output::print(&json, ColorChoice::Never)?,
-        Some(path) => OutputFile::new(path)?.finish(json.as_bytes())?,
-    }
-    Ok(())
 }
 
 fn document(path: &Path) -> anyhow::Result<Document> {
@@ -108,6 +95,7 @@ fn document(path: &Path) -> anyhow::Result<Document> {
 
 fn switch(args: &Args, to: Cache, color: ColorChoice) -> anyhow::Result<ExitCode> {
     let signals = Signals::install()?;
+    let paper = Paper::new(args.json.as_deref(), color)?;
     let stack = storage::survey(&args.path).map_err(failed)?;
     let care = if args.force {
         Care::Force
@@ -124,16 +112,16 @@ fn switch(args: &Args, to: Cache, color: ColorChoice) -> anyhow::Result<ExitCode
         }
     };
     let changes: String = switched.disks.iter().map(changed).collect();
-    let kept = document(&args.path).and_then(|document| keep(args, &document));
+    let finish = |report: &str| {
+        let document = document(&args.path)?;
+        paper.finish_as(&document, report, &Looking(&signals))
+    };
     if args.command.is_empty() {
-        if args.json.as_deref() != Some(Path::new("-")) {
-            output::print(&changes, color)?;
-        }
-        kept?;
+        finish(&changes)?;
         return leave(journal);
     }
     say(&changes);
-    let ran = kept.and_then(|()| run_command(&args.command, &signals));
+    let ran = finish("").and_then(|()| run_command(&args.command, &signals));
     back(switched, &journal)?;
     journal.close()?;
     ran
@@ -187,8 +175,10 @@ impl Watch for Looking<'_> {
 /// Brings back what runs switched and did not bring back themselves.
 fn restore(color: ColorChoice) -> anyhow::Result<ExitCode> {
     let left = journal::leftovers(&journal::state_directory()?)?;
-    let (mut found, mut failed) = (0, left.unreadable.len());
-    for error in &left.unreadable {
+    let damaged = left.unreadable.iter().chain(left.journals.iter().filter_map(Journal::damage));
+    let (mut found, mut failed) = (0, 0);
+    for error in damaged {
+        failed += 1;
         say(&format!("error: {error}\n"));
     }
     // Newest first: what was switched twice comes back to what it was before the first time.

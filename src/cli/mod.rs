@@ -26,7 +26,10 @@ mod sim;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use anstream::ColorChoice;
 use clap::{ArgAction, Parser, Subcommand};
+
+use crate::sys::signals::outlive_file_size_limit;
 
 pub use problem::{Problem, Status};
 
@@ -73,6 +76,10 @@ enum Command {
 
 /// The whole program: reads the command line, does what it asks, says how it ended.
 pub fn main() -> ExitCode {
+    if let Err(error) = outlive_file_size_limit() {
+        complain(&Problem::failed(error.to_string()).to_string());
+        return Status::Failed.into();
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
@@ -105,11 +112,12 @@ fn complain(message: &str) {
 
 /// Help and version go to stdout with status 0, what is wrong to stderr with status 2.
 fn usage(error: &clap::Error) -> ExitCode {
-    let printed = error.print();
     if error.use_stderr() {
+        // As [`complain`].
+        error.print().ok();
         return Status::Usage.into();
     }
-    match output::written(printed) {
+    match output::print(&error.render().ansi().to_string(), ColorChoice::Auto) {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
             complain(&problem.to_string());

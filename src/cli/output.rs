@@ -1,5 +1,6 @@
 //! What goes to stdout, and whether in colour.
 
+use std::fs::File;
 use std::io::{self, Write};
 
 use anstream::{AutoStream, ColorChoice};
@@ -7,6 +8,7 @@ use nix::errno::Errno;
 
 use super::problem::Problem;
 use crate::sys::error::reason;
+use crate::sys::standard::stdout;
 
 /// When to use colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -37,10 +39,16 @@ impl Color {
     }
 }
 
-/// Writes to stdout. A reader that went away has read what it wanted: that is no failure; a full disk is.
+/// Writes to stdout. A reader that went away has read what it wanted: that is no failure; a full disk is, and a
+/// stdout that was closed before the program started.
 pub fn print(text: &str, color: ColorChoice) -> Result<(), Problem> {
-    let mut stdout = AutoStream::new(io::stdout(), color);
-    written(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+    // Not by the standard library's stdout, which takes a descriptor that cannot be written for one nobody reads.
+    let done = stdout().and_then(|stdout| {
+        let mut stdout = AutoStream::new(File::from(stdout), color);
+        stdout.write_all(text.as_bytes())?;
+        stdout.flush()
+    });
+    written(done)
 }
 
 /// What writing to stdout came to.

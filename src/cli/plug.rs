@@ -126,7 +126,7 @@ pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<Exi
     screen.finish();
     let document = done.map_err(|error| problem(&error))?;
     let status = status(&document, screen.stop());
-    paper.finish(&document)?;
+    paper.finish(&document, &screen)?;
     undone?;
     Ok(status)
 }

@@ -110,12 +110,12 @@ pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<Exi
     let status = status(&document, screen.stop());
     if args.pg {
         let layout = report::pg_test_fsync(&document, args.secs_per_test.unwrap_or(PG_SECONDS));
-        paper.finish_as(&document, &layout)?;
+        paper.finish_as(&document, &layout, &screen)?;
         if let Some(verdict) = &document.verdict {
             screen.say(report::verdict(verdict).trim_end());
         }
     } else {
-        paper.finish(&document)?;
+        paper.finish(&document, &screen)?;
     }
     undone?;
     Ok(status)

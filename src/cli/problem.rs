@@ -88,6 +88,9 @@ impl std::error::Error for Problem {}
 
 /// The status of any error: what is no [`Problem`] is a failure.
 pub fn status_of(error: &anyhow::Error) -> Status {
+    if let Some(SysError::Unread { stop: Some(Stop::Signal(signal)), .. }) = error.downcast_ref() {
+        return Status::Signal(*signal);
+    }
     error.downcast_ref().map_or(Status::Failed, Problem::status)
 }
 

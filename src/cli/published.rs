@@ -14,6 +14,7 @@ use crate::lab::published::{Text, document};
 use crate::probe::published::{Medium, read};
 use crate::report;
 use crate::sys::error::shown;
+use crate::sys::watch::Quiet;
 
 /// No text of pg_test_fsync is longer; what is, is cut.
 const LONGEST_BYTES: u64 = 1 << 28;
@@ -28,7 +29,7 @@ pub fn run(
     let paper = Paper::new(json, color)?;
     let texts = files.iter().map(|file| text(file)).collect::<Result<Vec<_>, _>>()?;
     let document = document(&texts, medium, redact::arguments(std::env::args_os()));
-    paper.finish_as(&document, &report::results(&document))?;
+    paper.finish_as(&document, &report::results(&document), &Quiet)?;
     for text in texts.iter().filter(|text| text.reading.sets.is_empty()) {
         super::complain(&format!("warning: {}: no output of pg_test_fsync is in it", text.name));
     }

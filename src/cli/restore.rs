@@ -105,7 +105,7 @@ pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<Exi
     screen.finish();
     let document = measured?;
     let status = status(&document, screen.stop());
-    paper.finish(&document)?;
+    paper.finish(&document, &screen)?;
     undone?;
     Ok(status)
 }

@@ -2,7 +2,7 @@
 //! before it is: [`new`](CopyRun::new) makes nothing, [`enter`](CopyRun::enter) makes one directory a place,
 //! [`conduct`](Entered::conduct) writes.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use super::arm::Arm;
@@ -94,8 +94,8 @@ pub struct CopyRun {
 /// What will be written at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
-    /// The run's own directory.
-    pub directory: PathBuf,
+    /// The run's own directory at the place that was asked for, as it is shown.
+    pub directory: String,
     /// Copies that will be made and removed again, one at a time.
     pub copies: u64,
     /// Of each.
@@ -149,8 +149,11 @@ impl Entered<'_> {
         let varied = source_caches.len().max(1) * write_caches.len().max(1);
         let arms = ((policies.len() + 2 * commands.len()) * varied) as u64 + u64::from(*aa);
         let intent = |(place, directory): (&Place, &RunDirectory)| Intent {
-            directory: PathBuf::from(place.asked().to_string())
-                .join(directory.path().file_name().unwrap_or_default()),
+            directory: format!(
+                "{}/{}",
+                place.asked().to_string().trim_end_matches('/'),
+                directory.path().file_name().unwrap_or_default().display()
+            ),
             copies: arms * u64::from(plan.all_rounds()),
             bytes: self.run.request.template.shape.bytes(),
             gentle: place.is_gentle(),

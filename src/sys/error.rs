@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 
-use super::kernel::Fault;
+use super::kernel::{Call, Fault};
 use super::tools::End;
 use super::watch::Stop;
 
@@ -31,6 +31,26 @@ pub enum SysError {
         line: usize,
         /// What is wrong with it.
         source: serde_json::Error,
+    },
+    /// A journal that ends within a line: its run died as it wrote it, or somebody cut it short.
+    #[error("journal \"{}\": its last line is cut off", shown(.path))]
+    JournalCut {
+        /// The journal.
+        path: PathBuf,
+    },
+    /// A journal in which something was written once and nothing is any more.
+    #[error("journal \"{}\" was emptied", shown(.path))]
+    JournalEmptied {
+        /// The journal.
+        path: PathBuf,
+    },
+    /// A results file in a pipe that nobody read to its end.
+    #[error("could not write to \"{}\": nobody reads it{}", shown(.path), .stop.map_or_else(String::new, |stop| format!("; {stop}")))]
+    Unread {
+        /// The pipe.
+        path: PathBuf,
+        /// Who asked not to wait any longer; nobody where the time was over.
+        stop: Option<Stop>,
     },
     /// A journal names something that no table knows: another version wrote it.
     #[error("could not undo \"{kind}\": this version does not know it")]
@@ -117,6 +137,16 @@ impl SysError {
                 Some("set FSYNCLAB_STATE_DIR to a directory that can be written")
             }
             Self::Foreign { .. } => Some("move it elsewhere and run fsynclab clean"),
+            Self::NotOurs { .. } => Some("if nothing in it is needed, remove it by hand"),
+            Self::JournalLine { .. } | Self::JournalCut { .. } | Self::JournalEmptied { .. } => Some(
+                "what else it named is not known; look for .fsynclab-* where the run worked, then remove the journal by hand",
+            ),
+            Self::Fault(Fault {
+                call: Call::Mkdir,
+                errno: Errno::EACCES | Errno::EPERM | Errno::EROFS,
+                ..
+            }) => Some("name a directory that can be written"),
+            Self::Unread { .. } => Some("start its reader first"),
             Self::Execute { errno: Errno::ENOENT, .. } => Some("install it or add its directory to PATH"),
             _ => None,
         }

@@ -3,15 +3,18 @@
 use std::ffi::CString;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::stat::{Mode, fchmod};
 use nix::sys::statvfs::statvfs;
+use nix::unistd::{AccessFlags, Gid, Uid, eaccess, fchown};
 use serde::{Deserialize, Serialize};
 
 use super::error::SysError;
@@ -19,6 +22,7 @@ use super::kernel::{Call, Fault, Kernel};
 use super::random::fresh_id;
 use super::real::Real;
 use super::undo::{Undo, Undone};
+use super::watch::{Deadline, Watch};
 
 /// A file that holds a result, rewritten as a run goes on.
 ///
@@ -40,7 +44,7 @@ enum Way {
 }
 
 impl OutputFile {
-    /// Looks at the path and touches nothing.
+    /// Looks at the path and touches nothing; an error where its directory takes no file.
     pub fn new(path: &Path) -> Result<Self, SysError> {
         let way = match fs::symlink_metadata(path) {
             Ok(found) if found.is_dir() => return Err(Fault::of(Call::Openat, path)(Errno::EISDIR).into()),
@@ -51,6 +55,8 @@ impl OutputFile {
             Ok(_) | Err(_) => {
                 let directory =
                     std::path::absolute(directory_of(path)).map_err(Fault::of_io(Call::Newfstatat, path))?;
+                let writable = AccessFlags::W_OK | AccessFlags::X_OK;
+                eaccess(&directory, writable).map_err(Fault::of(Call::Openat, path))?;
                 Way::Replaced { temporary: directory.join(format!(".fsynclab-{}.tmp", fresh_id())) }
             }
         };
@@ -73,21 +79,69 @@ impl OutputFile {
         }
     }
 
-    /// Writes the last content.
-    pub fn finish(self, bytes: &[u8]) -> Result<(), SysError> {
+    /// Writes the last content. For a pipe's reader it waits a minute, or until it is asked to stop.
+    pub fn finish(self, bytes: &[u8], watch: &dyn Watch) -> Result<(), SysError> {
         match &self.way {
             Way::Replaced { temporary } => replace(&self.path, temporary, bytes),
             Way::AtTheEnd => {
-                let at = Fault::of(Call::Openat, &self.path);
-                let flags = OFlag::O_WRONLY | OFlag::O_TRUNC | OFlag::O_CREAT | OFlag::O_CLOEXEC;
-                let file = Real.open(&text(&self.path).map_err(&at)?, flags, new_file()).map_err(at)?;
-                write_all(file.as_fd(), &self.path, bytes)?;
+                let patience = Patience { path: &self.path, end: Deadline::after(FOR_A_READER), watch };
+                let file = open_at_the_end(&patience)?;
+                write_at_the_end(file.as_fd(), bytes, &patience)?;
                 // A pipe and a terminal have no sync and say so.
                 sync_if_possible(file.as_fd()).map_err(Fault::of(Call::Fsync, &self.path))?;
                 Ok(Real.close(file).map_err(Fault::of(Call::Close, &self.path))?)
             }
         }
     }
+}
+
+/// How long a pipe may have no reader, or one that does not read.
+const FOR_A_READER: Duration = Duration::from_mins(1);
+const ASKED_EVERY: Duration = Duration::from_millis(20);
+
+/// Waiting for a pipe's reader.
+struct Patience<'a> {
+    path: &'a Path,
+    end: Deadline,
+    watch: &'a dyn Watch,
+}
+
+impl Patience<'_> {
+    /// A moment; an error once it has been long enough.
+    fn wait(&self) -> Result<(), SysError> {
+        let stop = self.watch.stop();
+        if stop.is_some() || self.end.reached() {
+            return Err(SysError::Unread { path: self.path.to_path_buf(), stop });
+        }
+        thread::sleep(ASKED_EVERY);
+        Ok(())
+    }
+}
+
+/// Opens what is written once, a pipe without waiting in the kernel.
+fn open_at_the_end(patience: &Patience<'_>) -> Result<OwnedFd, SysError> {
+    let at = Fault::of(Call::Openat, patience.path);
+    let flags = OFlag::O_WRONLY | OFlag::O_TRUNC | OFlag::O_CREAT | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+    let path = text(patience.path).map_err(&at)?;
+    let is_pipe = || fs::metadata(patience.path).is_ok_and(|found| found.file_type().is_fifo());
+    loop {
+        match Real.open(&path, flags, new_file()) {
+            Err(Errno::ENXIO) if is_pipe() => patience.wait()?,
+            opened => return Ok(opened.map_err(at)?),
+        }
+    }
+}
+
+fn write_at_the_end(file: BorrowedFd<'_>, mut bytes: &[u8], patience: &Patience<'_>) -> Result<(), SysError> {
+    while !bytes.is_empty() {
+        match Real.write(file, bytes) {
+            Ok(written) => bytes = &bytes[written..],
+            Err(Errno::EINTR) => {}
+            Err(Errno::EAGAIN) => patience.wait()?,
+            Err(errno) => return Err(Fault::of(Call::Write, patience.path)(errno).into()),
+        }
+    }
+    Ok(())
 }
 
 /// A temporary file with a random name of ours, left behind by a kill between its making and its renaming.
@@ -108,14 +162,20 @@ impl Undo for TemporaryFile {
     fn undo(&self) -> Result<Undone, SysError> {
         match fs::remove_file(&self.path) {
             Ok(()) => Ok(Undone::Now),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Undone::Before),
+            // Where nothing can be written this is said before it is looked whether the file is there.
+            Err(_)
+                if fs::symlink_metadata(&self.path)
+                    .is_err_and(|error| error.kind() == io::ErrorKind::NotFound) =>
+            {
+                Ok(Undone::Before)
+            }
             Err(error) => Err(Fault::of_io(Call::Unlink, &self.path)(error).into()),
         }
     }
 }
 
 /// Replaces a file atomically and durably: `temporary`, in the same directory, is written, synced and renamed, then the
-/// directory is synced. An existing file's permission bits are kept, a new one has those the umask leaves.
+/// directory is synced. An existing file's permission bits are kept, and its owner where root replaces it; a new one has those the umask leaves.
 fn replace(path: &Path, temporary: &Path, bytes: &[u8]) -> Result<(), SysError> {
     let replaced = write_temporary(path, temporary, bytes).and_then(|()| {
         let at = Fault::of(Call::Rename, path);
@@ -134,6 +194,11 @@ fn write_temporary(path: &Path, temporary: &Path, bytes: &[u8]) -> Result<(), Sy
     let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
     let file = Real.open(&text(temporary).map_err(&at)?, flags, new_file()).map_err(&at)?;
     if let Ok(existing) = fs::symlink_metadata(path) {
+        if Uid::effective().is_root() {
+            // A file system without owners refuses; it has none to keep.
+            let (owner, group) = (Uid::from_raw(existing.uid()), Gid::from_raw(existing.gid()));
+            fchown(&file, Some(owner), Some(group)).ok();
+        }
         fchmod(&file, Mode::from_bits_truncate(existing.mode())).map_err(at)?;
     }
     write_all(file.as_fd(), temporary, bytes)?;
@@ -171,7 +236,11 @@ pub enum Synced {
 pub fn sync_directory(directory: &Path) -> Result<Synced, SysError> {
     let at = Fault::of(Call::Openat, directory);
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-    let opened = Real.open(&text(directory).map_err(&at)?, flags, Mode::empty()).map_err(at)?;
+    let opened = match Real.open(&text(directory).map_err(&at)?, flags, Mode::empty()) {
+        // One to write in and to pass through, not to be read: no sync without a descriptor.
+        Err(Errno::EACCES) => return Ok(Synced::Refused(Errno::EACCES)),
+        opened => opened.map_err(at)?,
+    };
     let synced = sync_if_possible(opened.as_fd()).map_err(Fault::of(Call::Fsync, directory))?;
     Real.close(opened).map_err(Fault::of(Call::Close, directory))?;
     Ok(synced)
@@ -239,6 +308,7 @@ const fn new_file() -> Mode {
 mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
+    use super::super::watch::Quiet;
     use super::*;
 
     fn mode(path: &Path) -> u32 {
@@ -264,7 +334,7 @@ mod tests {
         let output = OutputFile::new(&path).expect("output");
         output.keep(b"round 1").expect("keep");
         assert_ne!(fs::metadata(&path).expect("metadata").ino(), before);
-        output.finish(b"round 2").expect("finish");
+        output.finish(b"round 2", &Quiet).expect("finish");
         assert_eq!(fs::read(&path).expect("content"), b"round 2");
         assert_eq!(mode(&path), 0o640);
         assert_eq!(names(directory.path()), ["results.json"]);
@@ -274,7 +344,7 @@ mod tests {
     fn a_new_file_has_the_permissions_that_the_umask_leaves() {
         let directory = tempfile::tempdir().expect("directory");
         let (ours, others) = (directory.path().join("ours"), directory.path().join("others"));
-        OutputFile::new(&ours).expect("output").finish(b"x").expect("finish");
+        OutputFile::new(&ours).expect("output").finish(b"x", &Quiet).expect("finish");
         fs::write(&others, "x").expect("others");
         assert_eq!(mode(&ours), mode(&others));
     }
@@ -289,7 +359,7 @@ mod tests {
         assert_eq!(output.temporary(), None);
         output.keep(b"round 1").expect("keep");
         assert_eq!(fs::read(&target).expect("content"), b"longer than the new content");
-        output.finish(b"round 2").expect("finish");
+        output.finish(b"round 2", &Quiet).expect("finish");
         assert_eq!(fs::read(&target).expect("content"), b"round 2");
         assert!(fs::symlink_metadata(&link).expect("link").is_symlink());
     }
@@ -297,7 +367,7 @@ mod tests {
     #[test]
     fn a_full_device_and_a_directory_are_told_in_words() {
         let output = OutputFile::new(Path::new("/dev/full")).expect("output");
-        let error = output.finish(b"x").expect_err("full");
+        let error = output.finish(b"x", &Quiet).expect_err("full");
         assert_eq!(error.to_string(), "could not write to file \"/dev/full\": No space left on device");
         let error = OutputFile::new(Path::new("/")).expect_err("directory");
         assert_eq!(error.to_string(), "could not open file \"/\": Is a directory");

@@ -3,15 +3,17 @@
 //!
 //! One file a run, locked by flock(2) as long as the run lives: whoever gets the lock knows that the run is dead. Its
 //! lines are JSON: `{"n":1,"kind":"…","data":…}` for an entry, `{"done":1}` for its end. A last line without its line
-//! end was being written when the run died: its deed had not begun, or its undoing is done once more, so it is cut off.
+//! end was being written when the run died, unless somebody cut it short: its deed had not begun, or its undoing is done
+//! once more. What is damaged is read as far as it goes and never removed.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nix::errno::Errno;
+use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
 use nix::unistd::Uid;
 use serde::{Deserialize, Serialize};
@@ -67,14 +69,25 @@ enum Line {
 pub struct Journal {
     path: PathBuf,
     file: File,
-    open: Mutex<Entries>,
+    open: Mutex<Known>,
+    damage: Option<SysError>,
 }
 
 #[derive(Debug, Default)]
-struct Entries {
+struct Known {
     /// Not yet undone, in the order in which they were made.
     entries: Vec<Entry>,
     last_n: u64,
+    /// The file ends within a line.
+    torn: bool,
+}
+
+impl Known {
+    /// Begins a line of its own; a torn one before it is closed as one that cannot be read, complete or not.
+    fn line(&mut self, line: &str) -> Vec<u8> {
+        let end = if std::mem::take(&mut self.torn) { " cut off\n" } else { "" };
+        format!("{end}{line}\n").into_bytes()
+    }
 }
 
 impl Journal {
@@ -90,11 +103,12 @@ impl Journal {
                 .mode(0o600)
                 .open(&path)
                 .map_err(|error| not_kept(Fault::of_io(Call::Openat, &path)(error)))?;
-            // Between its making and its locking another process may have taken it for a leftover and removed it.
+            // Between its making and its locking another process may have taken it for a leftover.
             if try_lock(&file, &path)? {
                 files::sync_directory(state)?;
-                return Ok(Self { path, file, open: Mutex::default() });
+                return Ok(Self { path, file, open: Mutex::default(), damage: None });
             }
+            fs::remove_file(&path).ok();
         }
     }
 
@@ -106,10 +120,9 @@ impl Journal {
         let entry = Entry { n: open.last_n + 1, kind: U::KIND.to_owned(), data };
         // Taken even where the write fails: a torn line may hold the number.
         open.last_n = entry.n;
-        let mut line =
-            serde_json::to_vec(&entry).map_err(|source| SysError::EntryData { kind: U::KIND, source })?;
-        line.push(b'\n');
-        files::append(&self.file, &self.path, &line).map_err(not_kept)?;
+        let line =
+            serde_json::to_string(&entry).map_err(|source| SysError::EntryData { kind: U::KIND, source })?;
+        self.append(&mut open, &line).map_err(not_kept)?;
         let n = entry.n;
         open.entries.push(entry);
         Ok(n)
@@ -118,9 +131,15 @@ impl Journal {
     /// Marks an entry as undone.
     pub fn done(&self, n: u64) -> Result<(), SysError> {
         let mut open = self.lock();
-        files::append(&self.file, &self.path, format!("{{\"done\":{n}}}\n").as_bytes())?;
+        self.append(&mut open, &format!("{{\"done\":{n}}}"))?;
         open.entries.retain(|entry| entry.n != n);
         Ok(())
+    }
+
+    fn append(&self, open: &mut Known, line: &str) -> Result<(), Fault> {
+        let appended = files::append(&self.file, &self.path, &open.line(line));
+        open.torn = appended.is_err();
+        appended
     }
 
     /// Undoes one entry and marks it.
@@ -157,9 +176,15 @@ impl Journal {
         Ok(outcomes)
     }
 
-    /// Removes the journal if nothing is left to be undone, else leaves it to `clean`; true if it was removed.
+    /// What is wrong with the journal of a dead run; it may have named more than its entries.
+    pub fn damage(&self) -> Option<&SysError> {
+        self.damage.as_ref()
+    }
+
+    /// Removes the journal if nothing is left to be undone and nothing is wrong with it, else leaves it to `clean`; true
+    /// if it was removed.
     pub fn close(self) -> Result<bool, SysError> {
-        if !self.lock().entries.is_empty() {
+        if self.damage.is_some() || !self.lock().entries.is_empty() {
             return Ok(false);
         }
         fs::remove_file(&self.path).map_err(Fault::of_io(Call::Unlink, &self.path))?;
@@ -172,7 +197,7 @@ impl Journal {
         &self.path
     }
 
-    fn lock(&self) -> MutexGuard<'_, Entries> {
+    fn lock(&self) -> MutexGuard<'_, Known> {
         // The list changes in one step, after the file: a panic elsewhere leaves it whole.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -227,16 +252,18 @@ fn not_kept(error: impl Into<SysError>) -> SysError {
 /// What dead runs left.
 #[derive(Debug, Default)]
 pub struct Leftovers {
-    /// Their journals, the oldest first, each with something to be undone.
+    /// Their journals, the oldest first, each with something to be undone or damaged.
     pub journals: Vec<Journal>,
+    /// Whole journals without anything to be undone: their runs were killed before they did anything, or after all of it
+    /// was undone.
+    pub idle: Vec<Journal>,
     /// Why others could not be read.
     pub unreadable: Vec<SysError>,
 }
 
 /// The journals of runs that are dead, locked so that nobody else undoes the same.
 ///
-/// A state directory that is not there has none. Journals without entries, of runs that were killed before they did
-/// anything, are removed on the way.
+/// A state directory that is not there has none. Nothing is changed.
 pub fn leftovers(state: &Path) -> Result<Leftovers, SysError> {
     let at = Fault::of_io(Call::Getdents64, state);
     let listed = match fs::read_dir(state) {
@@ -246,7 +273,8 @@ pub fn leftovers(state: &Path) -> Result<Leftovers, SysError> {
     let mut paths = Vec::new();
     for entry in listed {
         let entry = entry.map_err(&at)?;
-        if entry.file_name().as_encoded_bytes().ends_with(SUFFIX.as_bytes()) {
+        let regular = entry.file_type().is_ok_and(|kind| kind.is_file());
+        if regular && entry.file_name().as_encoded_bytes().ends_with(SUFFIX.as_bytes()) {
             let modified = entry.metadata().and_then(|found| found.modified()).ok();
             paths.push((modified, entry.path()));
         }
@@ -256,8 +284,8 @@ pub fn leftovers(state: &Path) -> Result<Leftovers, SysError> {
     for (_, path) in paths {
         match reopen(path) {
             Ok(None) => {}
-            Ok(Some(journal)) if journal.entries().is_empty() => {
-                journal.close()?;
+            Ok(Some(journal)) if journal.damage.is_none() && journal.entries().is_empty() => {
+                left.idle.push(journal);
             }
             Ok(Some(journal)) => left.journals.push(journal),
             Err(error) => left.unreadable.push(error),
@@ -266,37 +294,60 @@ pub fn leftovers(state: &Path) -> Result<Leftovers, SysError> {
     Ok(left)
 }
 
-/// A journal whose run is dead; nothing if it lives, or if somebody else has just removed it.
+/// A journal whose run is dead; nothing if it lives, if somebody else has just removed it, or if it is no regular file.
 fn reopen(path: PathBuf) -> Result<Option<Journal>, SysError> {
-    let file = match OpenOptions::new().read(true).append(true).custom_flags(libc::O_NOFOLLOW).open(&path) {
+    // A pipe put there meanwhile would wait for its other end.
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let file = match OpenOptions::new().read(true).append(true).custom_flags(flags.bits()).open(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(Fault::of_io(Call::Openat, &path))?,
     };
-    if !try_lock(&file, &path)? {
+    let found = file.metadata().map_err(Fault::of_io(Call::Newfstatat, &path))?;
+    if !found.is_file() || !try_lock(&file, &path)? {
         return Ok(None);
     }
-    let content = fs::read(&path).map_err(Fault::of_io(Call::Read, &path))?;
-    let whole = content.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    if whole < content.len() {
-        file.set_len(whole as u64).map_err(Fault::of_io(Call::Ftruncate, &path))?;
-    }
-    let entries = read_lines(&content[..whole], &path)?;
-    Ok(Some(Journal { path, file, open: Mutex::new(entries) }))
+    let mut content = Vec::new();
+    (&file).read_to_end(&mut content).map_err(Fault::of_io(Call::Read, &path))?;
+    let (entries, wrong_line) = read_lines(&content, &path);
+    let damage = match wrong_line {
+        None if entries.torn => Some(SysError::JournalCut { path: path.clone() }),
+        None if content.is_empty() && !never_written(&found) => {
+            Some(SysError::JournalEmptied { path: path.clone() })
+        }
+        wrong_line => wrong_line,
+    };
+    Ok(Some(Journal { path, file, open: Mutex::new(entries), damage }))
 }
 
-fn read_lines(content: &[u8], path: &Path) -> Result<Entries, SysError> {
-    let mut open = Entries::default();
+/// Whether a file is as it was made; false where its file system does not keep when that was.
+fn never_written(file: &fs::Metadata) -> bool {
+    matches!((file.created(), file.modified()), (Ok(created), Ok(modified)) if created == modified)
+}
+
+/// The entries of all lines that can be read, and why the first of the others cannot.
+fn read_lines(content: &[u8], path: &Path) -> (Known, Option<SysError>) {
+    let (mut open, mut wrong) = (Known::default(), None);
     for (index, line) in content.split_inclusive(|byte| *byte == b'\n').enumerate() {
-        let at = |source| SysError::JournalLine { path: path.to_path_buf(), line: index + 1, source };
-        match serde_json::from_slice(line).map_err(at)? {
-            Line::Done { done } => open.entries.retain(|entry| entry.n != done),
-            Line::Entry(entry) => {
+        if !line.ends_with(b"\n") {
+            open.torn = true;
+            break;
+        }
+        match serde_json::from_slice(line) {
+            Ok(Line::Done { done }) => open.entries.retain(|entry| entry.n != done),
+            Ok(Line::Entry(entry)) => {
                 open.last_n = open.last_n.max(entry.n);
                 open.entries.push(entry);
             }
+            Err(source) => {
+                wrong.get_or_insert(SysError::JournalLine {
+                    path: path.to_path_buf(),
+                    line: index + 1,
+                    source,
+                });
+            }
         }
     }
-    Ok(open)
+    (open, wrong)
 }
 
 /// Locks a journal; false if its run lives, or if the path names another file by now or none.
@@ -312,168 +363,4 @@ fn try_lock(file: &File, path: &Path) -> Result<bool, SysError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Its undoing adds a line to a file, or fails if the file is not there.
-    #[derive(Serialize, Deserialize)]
-    struct Deed {
-        log: PathBuf,
-        name: String,
-    }
-
-    impl Undo for Deed {
-        const KIND: &'static str = "deed";
-        type Error = Fault;
-
-        fn describe(&self) -> String {
-            self.name.clone()
-        }
-
-        fn undo(&self) -> Result<Undone, Fault> {
-            let log = OpenOptions::new().append(true).open(&self.log);
-            let log = log.map_err(Fault::of_io(Call::Openat, &self.log))?;
-            files::append(&log, &self.log, format!("{} ", self.name).as_bytes())?;
-            Ok(Undone::Now)
-        }
-    }
-
-    const TABLE: &UndoTable = &[UndoKind::of::<Deed>()];
-
-    fn deed(log: &Path, name: &str) -> Deed {
-        Deed { log: log.to_path_buf(), name: name.to_owned() }
-    }
-
-    fn scene() -> (tempfile::TempDir, PathBuf, PathBuf) {
-        let directory = tempfile::tempdir().expect("directory");
-        let (state, log) = (directory.path().join("a/state"), directory.path().join("log"));
-        fs::write(&log, "").expect("log");
-        (directory, state, log)
-    }
-
-    fn left(state: &Path) -> Vec<Journal> {
-        let left = leftovers(state).expect("leftovers");
-        assert!(left.unreadable.is_empty(), "{left:?}");
-        left.journals
-    }
-
-    fn only(mut journals: Vec<Journal>) -> Journal {
-        assert_eq!(journals.len(), 1);
-        journals.remove(0)
-    }
-
-    #[test]
-    fn what_was_done_is_undone_last_made_first_and_the_empty_journal_goes() {
-        let (_directory, state, log) = scene();
-        let journal = Journal::create(&state).expect("create");
-        journal.push(&deed(&log, "one")).expect("push");
-        let two = journal.push(&deed(&log, "two")).expect("push");
-        journal.push(&deed(&log, "three")).expect("push");
-        journal.undo(two, &deed(&log, "two")).expect("undo");
-        let outcomes = journal.undo_all(TABLE).expect("undo");
-        assert!(outcomes.iter().all(|outcome| matches!(outcome.result, Ok(Undone::Now))));
-        assert_eq!(fs::read_to_string(&log).expect("log"), "two three one ");
-        assert!(journal.close().expect("close"));
-        assert_eq!(fs::read_dir(&state).expect("state").count(), 0);
-    }
-
-    #[test]
-    fn a_dead_runs_journal_is_found_whole_and_a_living_ones_is_not() {
-        let (_directory, state, log) = scene();
-        assert!(left(&state).is_empty());
-        let journal = Journal::create(&state).expect("create");
-        let one = journal.push(&deed(&log, "one")).expect("push");
-        journal.push(&deed(&log, "two")).expect("push");
-        journal.done(one).expect("done");
-        assert!(left(&state).is_empty());
-        drop(journal);
-
-        let found = only(left(&state));
-        assert_eq!(found.entries()[0].describe(TABLE).expect("known"), "two");
-        assert!(left(&state).is_empty());
-        assert_eq!(found.push(&deed(&log, "three")).expect("push"), 3);
-    }
-
-    #[test]
-    fn what_fails_stays_and_does_not_hold_up_the_rest() {
-        let (directory, state, log) = scene();
-        let journal = Journal::create(&state).expect("create");
-        journal.push(&deed(&log, "one")).expect("push");
-        journal.push(&deed(&directory.path().join("gone"), "two")).expect("push");
-        let outcomes = journal.undo_all(TABLE).expect("undo");
-        let error = outcomes[0].result.as_ref().expect_err("gone").to_string();
-        assert!(error.ends_with("gone\": No such file or directory"), "{error}");
-        assert!(outcomes[1].result.is_ok());
-        let unknown = journal.undo_all(&[]).expect("undo").remove(0).result.expect_err("unknown");
-        assert_eq!(unknown.to_string(), "could not undo \"deed\": this version does not know it");
-        assert!(!journal.close().expect("close"));
-        assert_eq!(only(left(&state)).entries().len(), 1);
-    }
-
-    #[test]
-    fn a_journal_torn_at_any_byte_is_read_as_far_as_it_goes() {
-        let (_directory, state, log) = scene();
-        let journal = Journal::create(&state).expect("create");
-        journal.push(&deed(&log, "one")).expect("push");
-        journal.push(&deed(&log, "two")).expect("push");
-        journal.done(2).expect("done");
-        let path = journal.path().to_path_buf();
-        drop(journal);
-        let whole = fs::read(&path).expect("journal");
-        for length in 0..=whole.len() {
-            fs::write(&path, &whole[..length]).expect("torn");
-            let lines = whole[..length].split(|byte| *byte == b'\n').count() - 1;
-            let found = left(&state);
-            let entries = found.first().map_or(0, |journal| journal.entries().len());
-            assert_eq!(entries, [0, 1, 2, 1][lines], "{length} bytes");
-            if let Some(journal) = found.first() {
-                journal.push(&deed(&log, "later")).expect("what follows a torn line is whole");
-            }
-            drop(found);
-            assert_eq!(left(&state).len(), usize::from(lines > 0));
-        }
-    }
-
-    #[test]
-    fn a_damaged_journal_is_told_by_its_line_and_hides_no_other() {
-        let (_directory, state, log) = scene();
-        let journal = Journal::create(&state).expect("create");
-        journal.push(&deed(&log, "one")).expect("push");
-        files::append(&journal.file, &journal.path, b"{\"do\n").expect("damage");
-        drop(journal);
-        let whole = Journal::create(&state).expect("create");
-        whole.push(&deed(&log, "two")).expect("push");
-        drop(whole);
-        let left = leftovers(&state).expect("leftovers");
-        assert_eq!(left.journals[0].entries()[0].describe(TABLE).expect("known"), "two");
-        let error = left.unreadable[0].to_string();
-        assert!(error.contains(".journal\", line 2: "), "{error}");
-    }
-
-    #[test]
-    fn a_state_directory_that_cannot_be_is_told_with_what_to_do() {
-        let error = Journal::create(Path::new("/proc/fsynclab")).expect_err("proc");
-        assert_eq!(
-            error.to_string(),
-            "could not keep a journal of what must be undone: could not create directory \"/proc/fsynclab\": \
-             No such file or directory"
-        );
-        assert!(error.hint().expect("hint").contains("FSYNCLAB_STATE_DIR"));
-    }
-
-    #[test]
-    fn the_state_directory_is_the_first_that_applies() {
-        let of = |root, set: &[(&str, &str)]| {
-            let found = state_directory_of(root, |name| {
-                set.iter().find(|(known, _)| *known == name).map(|(_, value)| PathBuf::from(value))
-            });
-            found.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
-        };
-        let home = ("HOME", "/home/me");
-        assert_eq!(of(true, &[("FSYNCLAB_STATE_DIR", "/x"), home]), "/x");
-        assert_eq!(of(true, &[("FSYNCLAB_STATE_DIR", ""), home]), "/var/lib/fsynclab");
-        assert_eq!(of(false, &[("XDG_STATE_HOME", "/s"), home]), "/s/fsynclab");
-        assert_eq!(of(false, &[("XDG_STATE_HOME", "s"), home]), "/home/me/.local/state/fsynclab");
-        assert_eq!(of(false, &[]), "");
-    }
-}
+mod tests;

@@ -7,6 +7,7 @@ pub mod direct;
 pub mod failing;
 pub mod kernel;
 pub mod real;
+pub mod standard;
 pub mod tallied;
 pub mod uring;
 

@@ -52,6 +52,11 @@ impl RunDirectory {
                 Err(SysError::Fault(Fault { call: Call::Mkdir, errno: Errno::EEXIST, .. })) => {
                     journal.done(n)?;
                 }
+                // Nothing was made.
+                Err(error @ SysError::Fault(Fault { call: Call::Mkdir, .. })) => {
+                    journal.done(n)?;
+                    return Err(error);
+                }
                 Err(error) => {
                     // The first error is the one to tell; where even this fails, the journal keeps the entry.
                     journal.undo(n, &directory).ok();
@@ -140,9 +145,12 @@ impl Undo for RunDirectory {
     fn undo(&self) -> Result<Undone, SysError> {
         let above_path = directory_of(&self.path);
         let not_ours = || SysError::NotOurs { directory: self.path.clone() };
-        let above = match fs::File::open(above_path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Undone::Before),
-            opened => opened.map_err(Fault::of_io(Call::Openat, above_path))?,
+        let at = Fault::of(Call::Openat, above_path);
+        // It may be one to pass through only.
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let above = match Real.open(&text(above_path).map_err(&at)?, flags, Mode::empty()) {
+            Err(Errno::ENOENT) => return Ok(Undone::Before),
+            opened => opened.map_err(at)?,
         };
         let name = text(Path::new(self.path.file_name().unwrap_or_default()))
             .map_err(Fault::of(Call::Openat, &self.path))?;

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::low_level;
 
 use super::error::SysError;
@@ -48,6 +48,18 @@ impl Signals {
             signal => Some(Stop::Signal(signal)),
         }
     }
+}
+
+/// Makes a write beyond the limit on file sizes (`ulimit -f`) an EFBIG of that write instead of the end of the process.
+/// SIGXFSZ is caught rather than ignored: programs that are started from here get it as it was.
+pub fn outlive_file_size_limit() -> Result<(), SysError> {
+    if is_ignored(SIGXFSZ) {
+        return Ok(());
+    }
+    // SAFETY: the handler does nothing.
+    unsafe { low_level::register(SIGXFSZ, || {}) }
+        .map(drop)
+        .map_err(|source| SysError::Signal { signal: SIGXFSZ, source })
 }
 
 fn is_ignored(signal: i32) -> bool {

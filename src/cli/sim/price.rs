@@ -20,6 +20,7 @@ use crate::simdrive::spec::Spec;
 use crate::simdrive::writelog::Reader;
 use crate::sys::error::shown;
 use crate::sys::kernel::{Call, Fault};
+use crate::sys::watch::Quiet;
 
 /// Read at a time.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -54,7 +55,7 @@ pub fn run(args: &Args, color: ColorChoice) -> anyhow::Result<()> {
     let header = open(&args.log)?.header().clone();
     let document = document(&shown(&args.log), &header, &offers, redact::arguments(std::env::args_os()));
     paper.head(&document)?;
-    paper.finish(&document)
+    paper.finish(&document, &Quiet)
 }
 
 fn open(path: &Path) -> anyhow::Result<Reader<BufReader<File>>> {

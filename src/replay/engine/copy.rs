@@ -272,12 +272,15 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
         read.map_err(|errno| fault(Call::Read, &self.source, errno))
     }
 
-    /// A short write without an error is a full disk, as PostgreSQL takes it.
+    /// After a short write the rest says why; where it does not, it is a full disk, as PostgreSQL takes it.
     fn write(&mut self, to: BorrowedFd<'_>, length: usize) -> Result<(), EngineError> {
-        match self.calls.kernel.write(to, &self.tools.buffer.bytes()[..length]) {
-            Ok(written) if written == length => Ok(()),
-            Ok(_) => Err(fault(Call::Write, &self.target, Errno::ENOSPC)),
-            Err(errno) => Err(fault(Call::Write, &self.target, errno)),
+        let bytes = &self.tools.buffer.bytes()[..length];
+        let failed = |errno| fault(Call::Write, &self.target, errno);
+        match self.calls.kernel.write(to, bytes).map_err(failed)? {
+            written if written == length => Ok(()),
+            written => {
+                Err(failed(self.calls.kernel.write(to, &bytes[written..]).err().unwrap_or(Errno::ENOSPC)))
+            }
         }
     }
 
