@@ -20,7 +20,7 @@ use crate::sys::watch::Quiet;
 fn equal(bench: &Bench, policy: &str) {
     let verified = verify(&Real, &bench.source(), &bench.copy(), Verify::Full, &Quiet);
     let verified = verified.unwrap_or_else(|error| panic!("{policy}: {error}"));
-    assert!(verified.changed.is_empty(), "{policy}");
+    assert!(verified.changed.is_empty(), "{policy}: {:?}", verified.changed);
 }
 
 /// Where each of these comes in the calls.
