@@ -136,6 +136,7 @@ impl Score {
         let mut notes = self.head_notes.clone();
         for (shown, arm) in self.document.arms.iter_mut().zip(arms) {
             shown.promise = arm.promise();
+            shown.not_comparable = !arm.comparable();
             shown.summary = stats::summary(&compare::counted_ns(shown));
             operations::fill_in(shown);
             shown.latency = arm.latency();

@@ -14,6 +14,9 @@ const SYNCS: [&str; 3] = ["fsync", "fdatasync", "syncfs"];
 pub(super) fn at_place(document: &Document, arms: &[&Arm]) -> Option<String> {
     let baseline = *arms.first()?;
     baseline.summary.as_ref()?;
+    if baseline.not_comparable {
+        return Some("Not comparable: the source changed while it was copied.".to_owned());
+    }
     let best = fastest_honest(arms, baseline);
     let told = best.unwrap_or(baseline);
     let mut sentences = Vec::new();
@@ -54,7 +57,7 @@ pub(super) fn between_places(document: &Document) -> Vec<String> {
 fn fastest_honest<'a>(arms: &[&'a Arm], baseline: &Arm) -> Option<&'a Arm> {
     arms.iter()
         .copied()
-        .filter(|arm| arm.name != baseline.name && arm.failed.is_none())
+        .filter(|arm| arm.name != baseline.name && arm.failed.is_none() && !arm.not_comparable)
         .filter(|arm| {
             arm.labels.get("control").is_none() && arm.promise >= baseline.promise && !is_floor(arm)
         })
