@@ -79,6 +79,9 @@ fn check(call: &str, tamper: &str, wait_for: (&str, u64), change: impl Fn(&Path)
     let told = &note.unwrap_or_else(|| panic!("nothing is said: {}", text(&output))).text;
     assert!(told.contains("changing\"") && told.contains("not comparable"), "{told}");
     assert!(!told.contains("constant"), "{told}");
+    assert!(document.arms[0].not_comparable, "{document:?}");
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(shown.contains("Not comparable: ") && !shown.contains("MB/s"), "{shown}");
     document
 }
 

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 fn small(work: &TempDir) -> Command {
     let here = work.path().join("here");
     fs::create_dir_all(&here).expect("a directory");
-    fs::write(work.path().join("a.shape"), "fsynclab shape 1\n3 4096 PG_VERSION\n8192 8192 2619\n")
+    fs::write(work.path().join("a.shape"), "fsynclab shape 1\n3 4096 PG_VERSION\n8192 8192 2619\nend 2\n")
         .expect("a shape");
     let mut command = fsynclab(&work.path().join("state"));
     command

@@ -148,3 +148,40 @@ fn every_policy_and_every_template_is_listed_within_79_columns() {
         assert!(stdout.lines().all(|line| line.chars().count() <= 79), "{stdout}");
     }
 }
+
+#[test]
+fn a_file_that_cannot_be_read_is_told_by_name_and_reason() {
+    for command in [&["compare"][..], &["probe", "--published"]] {
+        let with = |file: &'static str| [command, &[file]].concat();
+        check(&with("nosuch"), 1, &["could not read file \"nosuch\": No such file or directory"]);
+        check(&with("/etc"), 1, &["\"/etc\": Is a directory"]);
+    }
+    check(&["shape", "/etc/passwd"], 1, &["\"/etc/passwd\" is not a directory"]);
+    check(&["shape", "/nosuch"], 1, &["\"/nosuch\": No such file or directory"]);
+}
+
+#[test]
+fn a_results_file_that_was_cut_short_or_edited_is_refused_in_our_words() {
+    let work = scratch("cut");
+    let whole = fsynclab::results::Document::new(fsynclab::results::Kind::Probe);
+    let whole = fsynclab::results::text::write(&whole);
+    let cut = work.path().join("cut.json");
+    fs::write(&cut, &whole[..whole.len() / 2]).expect("half a file");
+    let cut = cut.to_str().expect("a path");
+    check(&["compare", cut, cut], 1, &["cut.json\": this results file was cut short", "hint: "]);
+}
+
+#[test]
+fn a_time_too_short_for_one_operation_of_each_line_is_wrong_usage() {
+    for time in ["0s", "1ms"] {
+        check(&["probe", "--beside-server", "--time", time], 2, &["too short", "hint: --time "]);
+    }
+}
+
+#[test]
+fn a_run_in_which_nothing_was_measured_ends_with_3_and_names_the_option() {
+    let output = run(&["copy", "--beside-server", "--time-limit", "0s"]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let told = text(&output);
+    assert!(told.contains("nothing could be measured within 0 s; --time-limit gives more"), "{told}");
+}

@@ -45,15 +45,22 @@ fn read_sides(file: &Path, name: &str) -> Result<Vec<Side>, Problem> {
     let bytes = bytes(file)?;
     let is_json = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
     let sides = if is_json {
-        let document = text::read(&bytes).map_err(|error| Problem::failed(format!("{name}: {error}")))?;
+        let document = text::read(&bytes)
+            .map_err(|error| Problem::failed(format!("\"{name}\": {error}")).hint(error.hint()))?;
         Side::of_document(name, document)
-            .ok_or_else(|| Problem::usage(format!("{name}: results of this kind are not compared yet")))?
+            .ok_or_else(|| Problem::usage(format!("\"{name}\": results of this kind are not compared yet")))?
     } else {
         let text = Text { name: name.to_owned(), reading: read(&bytes) };
         text.sets().into_iter().map(Side::of_set).collect()
     };
     if sides.is_empty() {
-        return Err(Problem::failed(format!("{name}: neither a results file nor output of pg_test_fsync")));
+        return Err(Problem::failed(format!(
+            "\"{name}\": neither a results file nor output of pg_test_fsync"
+        )));
+    }
+    if let Some(line) = sides.iter().find_map(Side::unusable) {
+        return Err(Problem::failed(format!("\"{name}\": {line} cannot be used"))
+            .hint(Some("no storage does that: the file was edited, or its numbers were misread")));
     }
     Ok(sides)
 }

@@ -250,7 +250,7 @@ fn status(document: &Document, stop: Option<Stop>) -> ExitCode {
     match stop {
         Some(Stop::Signal(signal)) if !document.complete => Status::Signal(signal).into(),
         _ if arms.iter().any(|arm| arm.failed.is_some()) => Status::Failed.into(),
-        _ if arms.iter().all(|arm| arm.refused.is_some()) => Status::Refused.into(),
+        _ if arms.iter().all(|arm| arm.summary.is_none()) => Status::Refused.into(),
         _ => ExitCode::SUCCESS,
     }
 }

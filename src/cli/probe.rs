@@ -203,6 +203,9 @@ fn measure(
     document.map_err(|error| match (error, screen.stop()) {
         (ProbeRunError::Place(error), _) => place_problem(&error, COMMAND).into(),
         (ProbeRunError::Stopped, Some(Stop::Signal(signal))) => Problem::stopped(signal).into(),
+        (error @ ProbeRunError::TooShort { .. }, _) => {
+            Problem::usage(error.to_string()).hint(Some("--time takes how long all of it may take")).into()
+        }
         (error, _) => Problem::failed(error.to_string()).into(),
     })
 }
@@ -228,7 +231,7 @@ fn status(document: &Document, stop: Option<Stop>) -> ExitCode {
     match stop {
         Some(Stop::Signal(signal)) if !document.complete => Status::Signal(signal).into(),
         _ if arms.iter().any(|arm| arm.failed.is_some()) => Status::Failed.into(),
-        _ if arms.iter().all(|arm| arm.refused.is_some()) => Status::Refused.into(),
+        _ if arms.iter().all(|arm| arm.summary.is_none()) => Status::Refused.into(),
         _ => code.map_or(ExitCode::SUCCESS, exit_of),
     }
 }

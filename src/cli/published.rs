@@ -14,6 +14,7 @@ use crate::lab::published::{Text, document};
 use crate::probe::published::{Medium, read};
 use crate::report;
 use crate::sys::error::shown;
+use crate::sys::kernel::{Call, Fault};
 use crate::sys::watch::Quiet;
 
 /// No text of pg_test_fsync is longer; what is, is cut.
@@ -31,7 +32,7 @@ pub fn run(
     let document = document(&texts, medium, redact::arguments(std::env::args_os()));
     paper.finish_as(&document, &report::results(&document), &Quiet)?;
     for text in texts.iter().filter(|text| text.reading.sets.is_empty()) {
-        super::complain(&format!("warning: {}: no output of pg_test_fsync is in it", text.name));
+        super::complain(&format!("warning: \"{}\": no output of pg_test_fsync is in it", text.name));
     }
     if document.sets.is_empty() {
         return Ok(Status::Refused.into());
@@ -57,7 +58,7 @@ pub fn bytes(file: &Path) -> Result<Vec<u8>, Problem> {
     };
     match done {
         Ok(_) => Ok(bytes),
-        Err(error) => Err(Problem::failed(format!("could not read file \"{}\": {error}", shown(file)))),
+        Err(error) => Err(Problem::failed(Fault::of_io(Call::Read, file)(error).to_string())),
     }
 }
 

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use anstream::ColorChoice;
 
 use super::{complain, output};
-use crate::replay::shape::Shape;
-use crate::sys::error::shown;
+use crate::replay::shape::{Shape, left_out};
 
 /// Print the names and sizes of a tree, to replay it elsewhere without its data
 #[derive(Debug, clap::Args)]
@@ -19,8 +18,8 @@ pub struct Args {
 /// Prints the shape on stdout, what was left out on stderr.
 pub fn run(args: &Args, color: ColorChoice) -> anyhow::Result<()> {
     let scan = Shape::scan(&args.directory)?;
-    for skipped in &scan.skipped {
-        complain(&format!("warning: left out \"{}\": a {}", shown(&skipped.path), skipped.kind));
+    for sentence in left_out(&scan.skipped) {
+        complain(&format!("warning: {sentence}"));
     }
     Ok(output::print(&scan.shape.to_text(), color)?)
 }

@@ -73,6 +73,10 @@ pub trait Arm {
     fn bystander(&self) -> Option<Bystander> {
         None
     }
+    /// Whether its trials did the same work as those of other arms, as far as is known by now.
+    fn comparable(&self) -> bool {
+        true
+    }
     /// What a reader must know of this arm's trials.
     fn notes(&self) -> Vec<Note>;
 }

@@ -173,6 +173,10 @@ impl<C: Commands> Arm for CachedArm<'_, C> {
         self.arm.bystander()
     }
 
+    fn comparable(&self) -> bool {
+        self.arm.comparable()
+    }
+
     fn notes(&self) -> Vec<Note> {
         self.arm.notes()
     }

@@ -185,7 +185,7 @@ impl<K: Kernel> Copier for Started<'_, K> {
             (Part::SyncFiles.name().to_owned(), done_ns - copied_ns),
         ]);
         let sample = Sample { elapsed_ns: done_ns - started_ns, phases, ..tallied(&tally) };
-        Ok(Made { sample, tally, promise: self.promise, notes: Vec::new() })
+        Ok(Made { sample, tally, promise: self.promise, changed: Vec::new(), notes: Vec::new() })
     }
 }
 

@@ -13,7 +13,7 @@ pub fn comparisons(arms: &[Arm]) -> Vec<Comparison> {
     let drift = drifts(arms);
     let turned: Vec<(&Arm, Labels)> =
         arms.iter().filter(|arm| !is_control(arm)).map(|arm| (arm, turned(&arm.labels))).collect();
-    let here = || turned.iter().filter(|(arm, _)| arm.refused.is_none());
+    let here = || turned.iter().filter(|(arm, _)| is_compared(arm));
     let mut found = Vec::new();
     for (label, first) in labels_with_several_values(&turned) {
         for (arm, labels) in here().filter(|(_, labels)| labels.get(label) != Some(first)) {
@@ -60,6 +60,11 @@ pub fn counted_ns(arm: &Arm) -> Vec<u64> {
     arm.samples.iter().filter(|sample| !sample.ignored).map(Sample::operation_ns).collect()
 }
 
+/// Neither refused nor with a source of its own.
+fn is_compared(arm: &Arm) -> bool {
+    arm.refused.is_none() && !arm.not_comparable
+}
+
 fn is_control(arm: &Arm) -> bool {
     arm.labels.get(CONTROL).is_some()
 }
@@ -88,9 +93,9 @@ fn labels_with_several_values<'a>(arms: &'a [(&Arm, Labels)]) -> Vec<(&'a str, &
 
 /// Each second copy of a baseline, with the baseline.
 fn controls(arms: &[Arm]) -> impl Iterator<Item = (&Arm, &Arm)> {
-    arms.iter().filter(|arm| is_control(arm)).filter_map(|control| {
+    arms.iter().filter(|arm| is_control(arm) && is_compared(arm)).filter_map(|control| {
         let labels = without_control(&control.labels);
-        let baseline = arms.iter().find(|arm| arm.labels == labels && arm.refused.is_none());
+        let baseline = arms.iter().find(|arm| arm.labels == labels && is_compared(arm));
         baseline.map(|baseline| (baseline, control))
     })
 }
@@ -227,6 +232,20 @@ mod tests {
     fn a_refused_arm_is_compared_with_nothing() {
         let refused = Some(Refused { code: "x".to_owned(), text: "x".to_owned() });
         let arms = [arm(&[("policy", "a")], &[10; 6]), Arm { refused, ..arm(&[("policy", "b")], &[]) }];
+        assert_eq!(pairs(&arms), []);
+    }
+
+    #[test]
+    fn an_arm_whose_source_changed_is_compared_with_nothing() {
+        let mut arms = [
+            arm(&[("policy", "a")], &[10; 6]),
+            arm(&[("policy", "a"), (CONTROL, "A/A")], &[10; 6]),
+            arm(&[("policy", "b")], &[10; 6]),
+            arm(&[("policy", "c")], &[10; 6]),
+        ];
+        arms[3].not_comparable = true;
+        assert_eq!(pairs(&arms).len(), 2);
+        arms[0].not_comparable = true;
         assert_eq!(pairs(&arms), []);
     }
 

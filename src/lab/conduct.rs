@@ -18,6 +18,8 @@ pub struct Run<'a> {
     pub watch: &'a dyn Watch,
     /// Nanoseconds of a clock that never steps; read between trials only.
     pub now_ns: &'a dyn Fn() -> u64,
+    /// The option that gives more time.
+    pub longer: &'static str,
 }
 
 /// Runs the arms and fills the document's arms, comparisons and notes.
@@ -136,6 +138,7 @@ impl Score {
         let mut notes = self.head_notes.clone();
         for (shown, arm) in self.document.arms.iter_mut().zip(arms) {
             shown.promise = arm.promise();
+            shown.not_comparable = !arm.comparable();
             shown.summary = stats::summary(&compare::counted_ns(shown));
             operations::fill_in(shown);
             shown.latency = arm.latency();
@@ -159,12 +162,15 @@ impl Score {
         if let Some(limit) = run.plan.time_limit.filter(|_| self.out_of_time) {
             let whole =
                 self.document.arms.iter().map(|arm| compare::counted_ns(arm).len()).max().unwrap_or(0);
-            let text = format!(
-                "the time limit of {} s was reached in round {} of {}; --time-limit gives more",
-                limit.as_secs_f64(),
-                whole + 1,
-                run.plan.rounds
-            );
+            let (limit, longer) = (limit.as_secs_f64(), run.longer);
+            let text = match whole {
+                0 => format!("nothing could be measured within {limit} s; {longer} gives more"),
+                _ => format!(
+                    "the time limit of {limit} s was reached in round {} of {}; {longer} gives more",
+                    whole + 1,
+                    run.plan.rounds
+                ),
+            };
             notes.push(Note::warning(NoteCode::TimeLimit, text));
         }
         notes
@@ -342,6 +348,17 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_that_is_over_before_anything_counts_says_so() {
+        for spent_ms in [0, 50] {
+            let limited = Plan { time_limit: Some(Duration::from_millis(spent_ms)), ..plan(7, 1) };
+            let document = play(&limited, vec![Scripted::new("a", &[60 * MS])], None).document;
+            let said = &document.notes[0].text;
+            assert!(said.starts_with("nothing could be measured within "), "{said}");
+            assert!(said.ends_with("; --time-limit gives more"), "{said}");
+        }
+    }
+
+    #[test]
     fn a_sample_without_an_interval_is_discarded_and_counted() {
         let document = play(&plan(3, 0), vec![Scripted::new("a", &[MS, 0, MS])], None).document;
         assert_eq!(rounds(&document, 0), [(1, 1, false), (3, 1, false)]);
@@ -376,7 +393,8 @@ mod tests {
     fn a_document_that_cannot_be_kept_ends_the_run() {
         let mut arms: Vec<Box<dyn Arm>> = vec![Box::new(Scripted::new("a", &[MS]))];
         let plan = plan(7, 0);
-        let run = Run { plan: &plan, watch: &crate::sys::watch::Quiet, now_ns: &|| 0 };
+        let run =
+            Run { plan: &plan, watch: &crate::sys::watch::Quiet, now_ns: &|| 0, longer: "--time-limit" };
         let ended = conduct(&run, super::super::scripted::head(), &mut arms, &mut |document| {
             if document.arms[0].samples.len() == 2 { Err("disk full") } else { Ok(()) }
         });

@@ -2,7 +2,7 @@
 //! a quiet disk before it, counters around it, somebody else beside it, verification and removal after it. How the copy
 //! itself is made is a [`Copier`]'s: a policy's or a command's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use super::copy_notes;
 use super::source_cache::SourceCache;
 use crate::place::{Place, Settled};
 use crate::replay::verify::{Verify, VerifyError, verify};
-use crate::results::{self, DeviceCounters, Failed, Input, Labels, Note, Promise, Refused, Sample};
+use crate::results::{self, DeviceCounters, Failed, Input, Labels, Note, NoteCode, Promise, Refused, Sample};
 use crate::simdrive::mount::REST;
 use crate::stats::{self, Percentiles};
 use crate::sys::error::shown;
@@ -83,6 +83,8 @@ pub(super) struct Made {
     pub tally: Tally,
     /// What it claims after what was met.
     pub promise: Promise,
+    /// Source files that changed meanwhile.
+    pub changed: Vec<PathBuf>,
     /// What was met.
     pub notes: Vec<Note>,
 }
@@ -112,6 +114,8 @@ pub(super) struct CopyArm<'a, K> {
     bystander: Option<Bystander<'a, K>>,
     promise: Promise,
     latency: BTreeMap<Call, Histogram<u64>>,
+    /// Source files that changed during any copy.
+    changed: BTreeSet<PathBuf>,
     notes: Vec<Note>,
 }
 
@@ -128,6 +132,7 @@ impl<'a, K: Kernel> CopyArm<'a, K> {
             bystander: Bystander::of(bench, shop),
             promise: shop.place.promises_at_most().map_or(way.promise, |most| most.min(way.promise)),
             latency: BTreeMap::new(),
+            changed: BTreeSet::new(),
             notes: way.notes,
         }
     }
@@ -268,6 +273,7 @@ impl<K: Kernel> Arm for CopyArm<'_, K> {
         let ((made, counters), appends) = result.map_err(|halt| self.explained(halt))?;
         let device: Option<DeviceCounters> = counters.map(|(before, after)| after.since(before));
         self.promise = self.promise.min(made.promise);
+        self.changed.extend(made.changed);
         let others = device.and_then(|device| copy_notes::others(device, &self.shop.input, appends));
         for note in made.notes.into_iter().chain(others) {
             self.note(note);
@@ -293,9 +299,12 @@ impl<K: Kernel> Arm for CopyArm<'_, K> {
                 VerifyError::Fault(fault) => Halt::Failed(failed_call(&fault)),
                 VerifyError::Differs(_) => Halt::Failed(failed_otherwise(&error)),
             })?;
-        for note in copy_notes::verified(&verified) {
+        let other =
+            (*how != Verify::Off).then(|| copy_notes::other_source(&verified, &self.shop.input)).flatten();
+        for note in copy_notes::verified(&verified).into_iter().chain(other) {
             self.note(note);
         }
+        self.changed.extend(verified.changed);
         Ok(())
     }
 
@@ -325,8 +334,12 @@ impl<K: Kernel> Arm for CopyArm<'_, K> {
         self.bystander.as_ref().and_then(Bystander::felt)
     }
 
+    fn comparable(&self) -> bool {
+        self.changed.is_empty() && !self.notes.iter().any(|note| note.code == NoteCode::ChangedDuringCopy)
+    }
+
     fn notes(&self) -> Vec<Note> {
-        self.notes.clone()
+        self.notes.iter().cloned().chain(copy_notes::changed(&self.changed)).collect()
     }
 }
 

@@ -1,11 +1,13 @@
 //! What a reader must know of template copies beside their numbers.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::place::Place;
 use crate::replay::engine::Copied;
 use crate::replay::policy::{Policy, Scope};
+use crate::replay::shape::{examples, left_out};
 use crate::replay::verify::Verified;
 use crate::results::{DeviceCounters, Input, Note, NoteCode};
 use crate::sys::error::{reason, shown};
@@ -47,31 +49,43 @@ pub(super) fn after(policy: &Policy, copied: &Copied) -> Vec<Note> {
         );
         notes.push(Note::warning(NoteCode::FellBack, text));
     }
-    for skipped in &copied.skipped {
-        let text = format!("skipped: \"{}\" is a {}", shown(&skipped.path), skipped.kind);
-        notes.push(Note::warning(NoteCode::SkippedEntry, text));
-    }
-    notes.extend(copied.changed.iter().map(|path| changed(path)));
+    notes.extend(
+        left_out(&copied.skipped).into_iter().map(|text| Note::warning(NoteCode::SkippedEntry, text)),
+    );
     notes
 }
 
 /// Seen when a copy was compared with its source.
-pub(super) fn verified(verified: &Verified) -> Vec<Note> {
-    let mut notes: Vec<Note> = verified.changed.iter().map(|path| changed(path)).collect();
-    if verified.source_allocated_bytes < verified.bytes {
+pub(super) fn verified(verified: &Verified) -> Option<Note> {
+    (verified.source_allocated_bytes < verified.bytes).then(|| {
         let kept = if verified.copy_allocated_bytes < verified.bytes { "were kept" } else { "were filled" };
         let text = format!(
             "the source has holes ({} of {} bytes are allocated); in the copy they {kept}",
             verified.source_allocated_bytes, verified.bytes
         );
-        notes.push(Note::info(NoteCode::SparseSource, text));
-    }
-    notes
+        Note::info(NoteCode::SparseSource, text)
+    })
 }
 
-fn changed(path: &Path) -> Note {
-    let text = format!("changed during copy: \"{}\"; the result is not comparable", shown(path));
-    Note::warning(NoteCode::ChangedDuringCopy, text)
+/// These files of the source changed while it was copied.
+pub(super) fn changed(paths: &BTreeSet<PathBuf>) -> Option<Note> {
+    let paths: Vec<PathBuf> = paths.iter().cloned().collect();
+    (!paths.is_empty()).then(|| {
+        let text = format!("changed during copy: {}; the result is not comparable", examples(&paths));
+        Note::warning(NoteCode::ChangedDuringCopy, text)
+    })
+}
+
+/// The source is no longer what it was when the run began, though it did not change during this copy.
+pub(super) fn other_source(verified: &Verified, input: &Input) -> Option<Note> {
+    let is_same = (verified.files, verified.bytes) == (input.files, input.bytes);
+    (verified.changed.is_empty() && !is_same).then(|| {
+        let text = format!(
+            "changed during the run: the source had {} files with {} bytes, then {} with {}; the result is not comparable",
+            input.files, input.bytes, verified.files, verified.bytes
+        );
+        Note::warning(NoteCode::ChangedDuringCopy, text)
+    })
 }
 
 /// More was written to the disk than a copy, and a bystander's appends, can explain, even with data journalled.

@@ -88,6 +88,7 @@ impl<K: Kernel> Copier for Replayed<'_, K> {
             },
             tally,
             promise: copied.promise(&self.policy),
+            changed: copied.changed.clone(),
             notes: copy_notes::after(&self.policy, &copied),
         })
     }

@@ -186,7 +186,7 @@ impl Entered<'_> {
         for (shop, caches) in shops.iter().zip(&taken) {
             arms.extend(arms_at(request, &bench, shop, caches.as_ref()).map_err(CopyRunError::Failed)?);
         }
-        let run = Run { plan: &request.plan, watch, now_ns: &clock::now_ns };
+        let run = Run { plan: &request.plan, watch, now_ns: &clock::now_ns, longer: "--time-limit" };
         conduct(&run, self.run.head.clone(), &mut arms, keep).map_err(CopyRunError::Keep)
     }
 }

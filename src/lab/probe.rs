@@ -176,7 +176,7 @@ mod tests {
             arms.push(Box::new(ProbeArm::try_out(&slices, case).expect("what a try-out leaves is cleared")));
         }
         let plan = scripted::plan(2, 0);
-        let run = Run { plan: &plan, watch: &Quiet, now_ns: &|| 0 };
+        let run = Run { plan: &plan, watch: &Quiet, now_ns: &|| 0, longer: "--time-limit" };
         let kept: Result<_, std::convert::Infallible> =
             conduct(&run, scripted::head(), &mut arms, &mut |_| Ok(()));
         match kept {

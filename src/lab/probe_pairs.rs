@@ -1,11 +1,18 @@
 //! Probes and published sets side by side, every two of them: like with like only.
 
+use std::ops::RangeInclusive;
+
 use super::cached::WRITE_CACHE;
 use crate::probe::cases::{CASES, PG_BLOCKS};
 use crate::probe::published::{
     Block, DirectIo, Finding, Method, Origin, Platform, Row, Set, Versions, compare,
 };
 use crate::results::{Arm, Document, Kind, Pair, PairLine, PublishedSet};
+
+/// Operations a second that somebody could have measured: from one in a day to one in less than a clock cycle.
+const RATES: RangeInclusive<f64> = 1e-5..=1e10;
+/// Flushes for one operation that could have been counted.
+const FLUSHES: RangeInclusive<f64> = 0.0..=1e6;
 
 /// One side of a comparison.
 #[derive(Clone, Debug)]
@@ -27,6 +34,25 @@ impl Side {
             Kind::Published => Some(document.sets.iter().map(of_published).map(Self::of_set).collect()),
             _ => None,
         }
+    }
+
+    /// A line with a figure that no storage shows, with its figure; such a file was edited.
+    pub fn unusable(&self) -> Option<String> {
+        let rates = self.set.rows.iter().filter_map(|row| {
+            Some((format!("{} {}", row.block.key(), row.method), "operations a second", row.rate()?))
+        });
+        let ours = self.arms.iter().filter_map(|arm| {
+            Some((keys(arm).0.to_owned() + " " + keys(arm).1, "operations a second", ops_per_sec(arm)?))
+        });
+        let mut rates = rates.chain(ours).filter(|(_, _, rate)| !RATES.contains(rate));
+        let mut flushes = self.arms.iter().filter_map(|arm| {
+            let figure = arm.device?.flushes_per_op;
+            let (block, method) = keys(arm);
+            (!FLUSHES.contains(&figure))
+                .then(|| (format!("{block} {method}"), "flushes an operation", figure))
+        });
+        let (line, of, figure) = rates.next().or_else(|| flushes.next())?;
+        Some(format!("{line} with {figure:e} {of}"))
     }
 
     fn arm(&self, block: &str, method: &str) -> Option<&Arm> {
@@ -175,7 +201,24 @@ fn of_published(set: &PublishedSet) -> Set {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::Labels;
+    use crate::results::{Labels, PerOperation};
+
+    #[test]
+    fn a_figure_that_no_storage_shows_is_found() {
+        let side = |rate: f64, flushes_per_op: f64| {
+            let mut summary = crate::stats::summary(&[1000]).expect("a sample");
+            summary.ops_per_sec = Some(rate);
+            let device = PerOperation { flushes_per_op, ..PerOperation::default() };
+            let labels = Labels::new().with("block", "one8").with("method", "fsync");
+            let arm = Arm { labels, summary: Some(summary), device: Some(device), ..Arm::default() };
+            let probe = Document { arms: vec![arm], ..Document::new(Kind::Probe) };
+            Side::of_document("a.json", probe).expect("a probe").remove(0).unusable()
+        };
+        assert_eq!((side(0.01, 0.0), side(9e9, 2.0)), (None, None));
+        for (rate, flushes) in [(0.0, 1.0), (-1.0, 1.0), (1e300, 1.0), (100.0, -1.0), (100.0, 1e300)] {
+            assert!(side(rate, flushes).is_some_and(|line| line.starts_with("one8 fsync with ")), "{rate}");
+        }
+    }
 
     #[test]
     fn a_probe_with_the_cache_on_and_off_is_two_sides() {

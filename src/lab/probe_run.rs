@@ -67,6 +67,14 @@ pub enum Time {
 }
 
 impl Time {
+    /// What it was asked for with.
+    fn option(self) -> &'static str {
+        match self {
+            Self::Whole(_) => "--time",
+            Self::EachCase(_) => "--secs-per-test",
+        }
+    }
+
     /// About how long all cases take.
     pub fn whole(self, cases: usize) -> Duration {
         match self {
@@ -99,6 +107,14 @@ pub enum ProbeRunError<E> {
     /// Its files could not be made.
     #[error(transparent)]
     Prepare(#[from] Fault),
+    /// One operation of each case took longer than all of it should.
+    #[error("{} s are too short: one operation of each line takes {:.2} s", .asked.as_secs_f64(), .needed.as_secs_f64())]
+    TooShort {
+        /// How long it should take.
+        asked: Duration,
+        /// How long the operations took.
+        needed: Duration,
+    },
     /// Told to stop before the first slice.
     #[error("stopped before the first slice")]
     Stopped,
@@ -175,12 +191,19 @@ impl EnteredProbe<'_> {
             slice_ns: Cell::new(0),
             spare_file_system: place.is_gentle() && !request.beside_server,
         };
+        let tried_ns = clock::now_ns();
         let mut tried = Vec::new();
         for case in &request.cases {
             if watch.stop().is_some() {
                 return Err(ProbeRunError::Stopped);
             }
             tried.push(ProbeArm::try_out(&slices, case)?);
+        }
+        let needed = Duration::from_nanos(clock::now_ns() - tried_ns);
+        if let Time::Whole(asked) = request.time
+            && asked <= needed
+        {
+            return Err(ProbeRunError::TooShort { asked, needed });
         }
         let caches = self.caches();
         let mut arms = arms(tried, &request.write_caches, caches.as_ref());
@@ -195,7 +218,7 @@ impl EnteredProbe<'_> {
             probe_verdict::judged(document, &stacks.collect::<Vec<_>>())
         };
         let plan = request.plan_by_state();
-        let run = Run { plan: &plan, watch, now_ns: &clock::now_ns };
+        let run = Run { plan: &plan, watch, now_ns: &clock::now_ns, longer: request.time.option() };
         let document = conduct(&run, head, &mut arms, &mut |document| keep(&judged(document)));
         Ok(judged(&document.map_err(ProbeRunError::Keep)?))
     }

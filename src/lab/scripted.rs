@@ -140,7 +140,7 @@ pub(super) fn play(plan: &Plan, arms: Vec<Scripted>, stops_at: Option<&'static s
         .collect();
     let watch = StopsAt { line: stops_at, diary: diary.clone() };
     let now_ns = || clock_ns.load(Ordering::Relaxed);
-    let run = Run { plan, watch: &watch, now_ns: &now_ns };
+    let run = Run { plan, watch: &watch, now_ns: &now_ns, longer: "--time-limit" };
     let mut kept = Vec::new();
     let document = conduct(&run, head(), &mut arms, &mut |document| {
         kept.push(document.clone());

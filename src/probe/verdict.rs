@@ -240,6 +240,7 @@ fn uncounted(facts: &Facts) -> (Code, Vec<Reason>) {
             let attachment = facts.attachment;
             (Code::Plausible, vec![Reason::Turns(Turns::OnlyAPowerCutCanTell { attachment, ops_per_sec })])
         }
+        None => (Code::CannotTell, vec![Reason::Turns(Turns::NotMeasured)]),
         _ => {
             reasons.push(Reason::Asked(Asked::FlushesNotCounted));
             (Code::CannotTell, reasons)

@@ -68,6 +68,9 @@ pub enum ShapeError {
     /// Files or directories that cannot be read, all of them.
     #[error("could not read {}: Permission denied", quoted(.0))]
     Unreadable(Vec<PathBuf>),
+    /// The top of a tree is none.
+    #[error("\"{}\" is not a directory", shown(.0))]
+    NotADirectory(PathBuf),
     /// A name that cannot be in a tree: absolute, empty, with `..`, or with a NUL byte.
     #[error("\"{}\" is no name of a file below a directory", shown(.0))]
     Name(PathBuf),
@@ -82,13 +85,40 @@ pub enum ShapeError {
     TooLarge,
 }
 
-/// So many paths are named before the rest is counted.
-const MOST_NAMED: usize = 100;
+/// So many unreadable paths are named before the rest is counted.
+const MOST_UNREADABLE: usize = 100;
+/// So many paths are named as examples.
+const EXAMPLES: usize = 3;
 
 fn quoted(paths: &[PathBuf]) -> String {
-    let named = paths.iter().take(MOST_NAMED).map(|path| format!("\"{}\"", shown(path)));
+    named(paths, MOST_UNREADABLE)
+}
+
+/// A few of these paths in quotes, and how many more there are.
+pub fn examples(paths: &[PathBuf]) -> String {
+    named(paths, EXAMPLES)
+}
+
+/// What was left out of a tree, one sentence a kind: `left out "a": a FIFO`.
+pub fn left_out(skipped: &[Skipped]) -> Vec<String> {
+    let mut kinds: Vec<(Kind, Vec<PathBuf>)> = Vec::new();
+    for Skipped { path, kind } in skipped {
+        match kinds.iter_mut().find(|(known, _)| known == kind) {
+            Some((_, paths)) => paths.push(path.clone()),
+            None => kinds.push((*kind, vec![path.clone()])),
+        }
+    }
+    let sentence = |(kind, paths): (Kind, Vec<PathBuf>)| {
+        let each = if paths.len() > 1 { "each " } else { "" };
+        format!("left out {}: {each}a {kind}", examples(&paths))
+    };
+    kinds.into_iter().map(sentence).collect()
+}
+
+fn named(paths: &[PathBuf], most: usize) -> String {
+    let named = paths.iter().take(most).map(|path| format!("\"{}\"", shown(path)));
     let named = named.collect::<Vec<_>>().join(", ");
-    match paths.len().saturating_sub(MOST_NAMED) {
+    match paths.len().saturating_sub(most) {
         0 => named,
         more => format!("{named} and {more} more"),
     }
@@ -156,6 +186,10 @@ impl Shape {
 
     /// Names and sizes of the tree at `top`, sorted by name. Nothing is opened but directories.
     pub fn scan(top: &Path) -> Result<Scan, ShapeError> {
+        let facts = fs::metadata(top).map_err(Fault::of_io(Call::Getdents64, top))?;
+        if !facts.is_dir() {
+            return Err(ShapeError::NotADirectory(top.to_path_buf()));
+        }
         let mut scan = Scan::default();
         let mut unreadable = Vec::new();
         for entry in WalkDir::new(top).sort_by_file_name().min_depth(1) {

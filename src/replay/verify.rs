@@ -17,6 +17,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use nix::errno::Errno;
+
 use crate::sys::error::shown;
 use crate::sys::kernel::{Call, Fault, Kernel};
 use crate::sys::watch::{Event, Phase, Stop, Watch};
@@ -158,7 +160,8 @@ pub fn verify<K: Kernel>(
         directories: vec![PathBuf::new()],
     };
     while let Some(directory) = comparison.directories.pop() {
-        comparison.directory(&directory)?;
+        let compared = comparison.directory(&directory);
+        comparison.unless_gone(compared)?;
     }
     Ok(comparison.verified)
 }
@@ -184,12 +187,16 @@ impl<K: Kernel> Comparison<'_, K> {
                 return Err(VerifyError::Stopped(stop));
             }
             let path = name.join(&entry);
-            match copies.remove(&entry) {
-                None => self.differs(&here, Difference::Missing { path })?,
-                Some(other) if other != kind => self.differs(&here, Difference::Type { path })?,
-                Some(_) if kind == Entry::Directory => self.directories.push(path),
-                Some(_) => self.file(path)?,
-            }
+            let compared = match copies.remove(&entry) {
+                None => self.differs(&here, Difference::Missing { path }),
+                Some(other) if other != kind => self.differs(&here, Difference::Type { path }),
+                Some(_) if kind == Entry::Directory => {
+                    self.directories.push(path);
+                    Ok(())
+                }
+                Some(_) => self.file(path),
+            };
+            self.unless_gone(compared)?;
         }
         match copies.pop_first() {
             Some((entry, _)) => self.differs(&here, Difference::Extra { path: name.join(entry) }),
@@ -219,6 +226,19 @@ impl<K: Kernel> Comparison<'_, K> {
             self.verified.changed.push(source);
         }
         Ok(())
+    }
+
+    /// A source that is gone since its name was read changed too; a copy that is gone is a fault.
+    fn unless_gone(&mut self, compared: Result<(), VerifyError>) -> Result<(), VerifyError> {
+        match compared {
+            Err(VerifyError::Fault(Fault { errno: Errno::ENOENT | Errno::ENOTDIR, path, .. }))
+                if path.starts_with(self.source) =>
+            {
+                self.verified.changed.push(path);
+                Ok(())
+            }
+            compared => compared,
+        }
     }
 
     /// When a file was modified, as against the beginning of the copy; unknown where either time is not kept.

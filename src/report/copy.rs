@@ -174,7 +174,13 @@ fn row(document: &Document, arms: &[&Arm], arm: &Arm, (scale, digits): (Scale, u
 
 /// What the comparison with the baseline shows, in a few words; the whole interval stands in the finding.
 fn versus(document: &Document, arms: &[&Arm], arm: &Arm) -> String {
-    let Some(comparison) = compared_in_table(document, arms, arm) else { return "1".to_owned() };
+    if arm.not_comparable {
+        return "not comparable".to_owned();
+    }
+    let Some(comparison) = compared_in_table(document, arms, arm) else {
+        let is_baseline = arms.first().is_some_and(|first| first.name == arm.name);
+        return if is_baseline { "1" } else { "-" }.to_owned();
+    };
     if is_floor(arm) {
         return "(floor)".to_owned();
     }

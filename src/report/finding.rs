@@ -4,7 +4,7 @@ use super::bystander;
 use super::copy::{POLICY, compared_in_table, gain, is_floor, median_of, row_name};
 use super::layout::together;
 use super::units::{self, Scale};
-use crate::results::{Arm, Comparison, Document};
+use crate::results::{Arm, Comparison, Document, Sample};
 use crate::stats::Verdict;
 
 /// The calls that make something durable.
@@ -14,6 +14,9 @@ const SYNCS: [&str; 3] = ["fsync", "fdatasync", "syncfs"];
 pub(super) fn at_place(document: &Document, arms: &[&Arm]) -> Option<String> {
     let baseline = *arms.first()?;
     baseline.summary.as_ref()?;
+    if baseline.not_comparable {
+        return Some("Not comparable: the source changed while it was copied.".to_owned());
+    }
     let best = fastest_honest(arms, baseline);
     let told = best.unwrap_or(baseline);
     let mut sentences = Vec::new();
@@ -54,7 +57,7 @@ pub(super) fn between_places(document: &Document) -> Vec<String> {
 fn fastest_honest<'a>(arms: &[&'a Arm], baseline: &Arm) -> Option<&'a Arm> {
     arms.iter()
         .copied()
-        .filter(|arm| arm.name != baseline.name && arm.failed.is_none())
+        .filter(|arm| arm.name != baseline.name && arm.failed.is_none() && !arm.not_comparable)
         .filter(|arm| {
             arm.labels.get("control").is_none() && arm.promise >= baseline.promise && !is_floor(arm)
         })
@@ -116,9 +119,9 @@ fn verdict_in_words(comparison: &Comparison, arm: &str, baseline: &str) -> Strin
             format!("no round has both {arm} and {baseline}")
         }
         Verdict::TooFewRounds => format!(
-            "too few rounds for a verdict on {arm} ({rounds}; {} are needed): {low} to {high} times as fast as \
-             {baseline} seen",
-            crate::stats::FEWEST_ROUNDS
+            "too few rounds for a verdict on {arm} ({rounds}; {} are needed): {} times as fast as {baseline} seen",
+            crate::stats::FEWEST_ROUNDS,
+            if low == high { low } else { format!("{low} to {high}") }
         ),
         Verdict::Drifting => {
             format!(
@@ -130,7 +133,7 @@ fn verdict_in_words(comparison: &Comparison, arm: &str, baseline: &str) -> Strin
 
 fn where_the_time_goes(document: &Document, arm: &Arm) -> Option<String> {
     let summary = arm.summary.as_ref()?;
-    let phase = |name: &str| median_of(arm, |sample| sample.phases.get(name).copied()).unwrap_or(0);
+    let phase = |name: &str| typical(arm, |sample| sample.phases.get(name).copied()).unwrap_or(0);
     let phases = [
         ("copy", phase("copy_ns")),
         ("hints", phase("hint_ns")),
@@ -151,18 +154,30 @@ fn where_the_time_goes(document: &Document, arm: &Arm) -> Option<String> {
         let each = if name == "files" { first_and_later(arm, ns) } else { String::new() };
         parts.push(format!("{shown} {name}{each}"));
     }
-    let percent = 100.0 * waiting as f64 / total as f64;
+    let percent = (100.0 * waiting as f64 / total as f64).round();
+    if percent == 0.0 {
+        return None;
+    }
     let percent = together(&format!("{percent:.0} %"));
     Some(format!("{percent} of {} is waiting for syncs: {}.", row_name(arm, document), parts.join(", ")))
 }
 
+/// The trials that make the median: the one in the middle, or the two. So parts add up to it.
+fn typical(arm: &Arm, value: impl Fn(&Sample) -> Option<u64>) -> Option<u64> {
+    let mut counted: Vec<&Sample> = arm.samples.iter().filter(|sample| !sample.ignored).collect();
+    counted.sort_by_key(|sample| sample.operation_ns());
+    let middle = &counted[counted.len().saturating_sub(1) / 2..counted.len().min(counted.len() / 2 + 1)];
+    let values: Vec<u64> = middle.iter().filter_map(|sample| value(sample)).collect();
+    values.iter().sum::<u64>().checked_div(values.len() as u64)
+}
+
 /// The first sync pays for what the copies left undone: said where it is known and not like the others.
 fn first_and_later(arm: &Arm, files_ns: u64) -> String {
-    let Some(first_ns) = median_of(arm, |sample| sample.first_sync_ns) else { return String::new() };
-    let syncs = |sample: &crate::results::Sample| {
+    let Some(first_ns) = typical(arm, |sample| sample.first_sync_ns) else { return String::new() };
+    let syncs = |sample: &Sample| {
         Some(sample.calls.get("fsync").unwrap_or(&0) + sample.calls.get("fdatasync").unwrap_or(&0))
     };
-    let later = median_of(arm, syncs).unwrap_or(0).saturating_sub(1);
+    let later = typical(arm, syncs).unwrap_or(0).saturating_sub(1);
     let later_ns = files_ns.saturating_sub(first_ns).checked_div(later).unwrap_or(0);
     if first_ns < 2 * later_ns || later_ns == 0 {
         return String::new();
@@ -207,4 +222,97 @@ fn servers_do_this(arms: &[&Arm], told: &Arm) -> Option<String> {
     let asked_for_servers = arms.iter().any(|arm| policy(arm).starts_with("pg-"));
     (policy(told) == "deferred" && !asked_for_servers)
         .then(|| "PostgreSQL 9.6 to 18 do this without the parent directory (--policy pg-15).".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{Input, Kind, Labels, Promise};
+    use crate::stats;
+
+    /// Copies of 1 MB; each trial is its time to copy and to sync, in milliseconds.
+    fn arm(policy: &str, promise: Promise, trials: &[[u64; 2]]) -> Arm {
+        let samples: Vec<Sample> = (1..)
+            .zip(trials)
+            .map(|(round, [copy, sync])| Sample {
+                round,
+                elapsed_ns: (copy + sync) * 1_000_000,
+                phases: [("copy_ns", copy), ("sync_files_ns", sync)]
+                    .map(|(name, ms)| (name.to_owned(), ms * 1_000_000))
+                    .into(),
+                calls: [("fsync".to_owned(), u64::from(*sync > 0))].into(),
+                ..Sample::default()
+            })
+            .collect();
+        let each_ns: Vec<u64> = samples.iter().map(|sample| sample.elapsed_ns).collect();
+        Arm {
+            name: policy.to_owned(),
+            labels: Labels::new().with(POLICY, policy),
+            promise: Some(promise),
+            summary: stats::summary(&each_ns),
+            samples,
+            ..Arm::default()
+        }
+    }
+
+    fn found(arms: Vec<Arm>) -> String {
+        let input = Input {
+            template: "t".to_owned(),
+            files: 1,
+            directories: 1,
+            bytes: 1 << 20,
+            allocated_bytes: None,
+        };
+        let document = Document { arms, input: Some(input), ..Document::new(Kind::Copy) };
+        at_place(&document, &document.arms.iter().collect::<Vec<_>>())
+            .expect("a finding")
+            .replace('\u{a0}', " ")
+    }
+
+    #[test]
+    fn the_parts_add_up_to_the_median_of_an_even_number_of_rounds_too() {
+        for trials in [&[[10, 90], [20, 20]][..], &[[9, 1], [10, 90], [20, 20], [500, 1]]] {
+            let said = found(vec![arm("immediate", Promise::Tree, trials)]);
+            assert!(
+                said.contains("79 % of immediate is waiting for syncs: 15.0 ms copy, 55.0 files"),
+                "{said}"
+            );
+        }
+    }
+
+    #[test]
+    fn where_nothing_waits_for_a_sync_nothing_is_said_of_it() {
+        let said = found(vec![arm("never", Promise::Nothing, &[[10, 0]])]);
+        assert_eq!(said, "Throughput to the last sync: never 100 MB/s.");
+    }
+
+    #[test]
+    fn of_a_copy_whose_source_changed_no_figure_is_said() {
+        let changed = |arm: Arm| Arm { not_comparable: true, ..arm };
+        let both = || [arm("immediate", Promise::Tree, &[[9, 1]]), arm("deferred", Promise::Tree, &[[4, 1]])];
+        let [immediate, deferred] = both();
+        let said = found(vec![changed(immediate), changed(deferred)]);
+        assert_eq!(said, "Not comparable: the source changed while it was copied.");
+        let [immediate, deferred] = both();
+        let said = found(vec![immediate, changed(deferred)]);
+        assert!(said.contains("immediate 100 MB/s") && !said.contains("deferred"), "{said}");
+    }
+
+    #[test]
+    fn a_range_of_one_round_is_one_figure() {
+        let comparison = |high| Comparison {
+            baseline: "a".to_owned(),
+            arm: "b".to_owned(),
+            ratio: Some(1.36),
+            ratio_ci95: None,
+            ratio_seen: Some([1.36, high]),
+            rounds: 1,
+            wins: 1,
+            verdict: Verdict::TooFewRounds,
+        };
+        let one = verdict_in_words(&comparison(1.36), "b", "a");
+        assert!(one.ends_with(": 1.36 times as fast as a seen"), "{one}");
+        let two = verdict_in_words(&comparison(1.40), "b", "a");
+        assert!(two.ends_with(": 1.36 to 1.40 times as fast as a seen"), "{two}");
+    }
 }

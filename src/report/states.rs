@@ -24,7 +24,9 @@ pub(super) fn state_of(arm: &Arm) -> Option<&str> {
 /// Why an arm has no figures, or none that count.
 pub(super) fn why_not(arm: &Arm) -> Option<String> {
     let refused = arm.refused.as_ref().map(|refused| format!("refused: {}", refused.text));
-    refused.or_else(|| Some(format!("FAILED: {}", arm.failed.as_ref()?.text)))
+    let failed = arm.failed.as_ref().map(|failed| format!("FAILED: {}", failed.text));
+    let changed = || arm.not_comparable.then(|| "not comparable: its source changed".to_owned());
+    refused.or(failed).or_else(changed)
 }
 
 /// Why none of these arms was measured, where that is the same for all.

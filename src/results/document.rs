@@ -212,6 +212,9 @@ pub struct Arm {
     /// Why this arm ended early.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<Failed>,
+    /// Its trials did not do the same work as others: it is compared with nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub not_comparable: bool,
     /// Every trial, warm-ups included.
     pub samples: Vec<Sample>,
     /// Over the trials that are not ignored; null without any.

@@ -46,6 +46,7 @@ impl Bed {
         for number in 0..20 {
             writeln!(shape, "{0} {0} file-{number}", number * 1000).expect("a string takes all");
         }
+        shape += "end 20\n";
         fs::write(work.path().join("shape"), shape).expect("a shape");
         Self { work }
     }

@@ -356,7 +356,7 @@ impl Entered<'_> {
                 }
             }
         }
-        let run = Run { plan: &request.plan, watch, now_ns: &clock::now_ns };
+        let run = Run { plan: &request.plan, watch, now_ns: &clock::now_ns, longer: "--time-limit" };
         conduct(&run, self.head.clone(), &mut arms, keep)
     }
 }

@@ -34,6 +34,7 @@ fn the_text_form_is_readable_and_every_byte_of_a_name_survives() {
             "3 4096 \\xff\\xfe",
             "3 4096 #no comment",
             "3 4096 a/\\x5c",
+            "end 10",
         ]
     );
 }
@@ -63,7 +64,12 @@ proptest! {
 
 #[test]
 fn a_text_that_is_no_shape_is_refused_with_its_line() {
-    let below = |lines: &str| Shape::from_text(&format!("fsynclab shape 1\n# a comment\n\n{lines}"));
+    let below = |lines: &str| {
+        Shape::from_text(&format!(
+            "fsynclab shape 1\n# a comment\n\n{lines}\nend {}\n",
+            lines.lines().count()
+        ))
+    };
     assert_eq!(Shape::from_text(""), Err(TextError::NotAShape));
     assert_eq!(Shape::from_text("fsynclab shape 2\n"), Err(TextError::Version(2)));
     assert_eq!(below("12 a"), Err(TextError::Line { line: 4 }));
@@ -80,6 +86,28 @@ fn a_text_that_is_no_shape_is_refused_with_its_line() {
 }
 
 #[test]
+fn a_text_that_was_cut_anywhere_is_refused() {
+    let files = (0..12).map(|number| FileShape::dense(name(format!("f{number}").as_bytes()), 3)).collect();
+    let text = Shape { directories: vec![name(b"a")], files }.to_text();
+    assert!(Shape::from_text(text.trim_end()).is_ok(), "the last line end is not missed");
+    for length in text.find('\n').expect("lines")..text.len() - 1 {
+        assert!(Shape::from_text(&text[..length]).is_err(), "{length}: {}", &text[..length]);
+    }
+    assert_eq!(Shape::from_text(&text[..60]), Err(TextError::CutShort));
+    let less = text.replace("3 4096 f7\n", "");
+    assert_eq!(Shape::from_text(&less), Err(TextError::Count { found: 12, said: 13 }));
+}
+
+#[test]
+fn only_a_directory_has_a_shape() {
+    let file = tempfile::NamedTempFile::new().expect("file");
+    let told = Shape::scan(file.path()).expect_err("no directory").to_string();
+    assert_eq!(told, format!("\"{}\" is not a directory", file.path().display()));
+    let told = Shape::scan(Path::new("/nosuch")).expect_err("nothing").to_string();
+    assert!(told.ends_with("\"/nosuch\": No such file or directory"), "{told}");
+}
+
+#[test]
 fn a_scan_reads_names_and_sizes_and_opens_no_fifo() {
     let top = tempfile::tempdir().expect("directory");
     let path = |name: &str| top.path().join(name);
@@ -92,6 +120,9 @@ fn a_scan_reads_names_and_sizes_and_opens_no_fifo() {
     std::os::unix::fs::symlink("/etc/passwd", path("link")).expect("link");
 
     let scan = Shape::scan(top.path()).expect("scan");
+    let told = left_out(&[scan.skipped.clone(), scan.skipped.clone(), scan.skipped.clone()].concat());
+    assert_eq!(told.len(), 3, "one sentence a kind: {told:?}");
+    assert!(told[0].starts_with("left out \"/") && told[0].ends_with("/fifo\": each a FIFO"), "{told:?}");
     let skipped: Vec<_> = scan.skipped.iter().map(|skipped| skipped.kind).collect();
     assert_eq!(skipped, [Kind::Fifo, Kind::Symlink, Kind::Socket]);
     assert_eq!(scan.shape.directories, [name(b"sub")]);

@@ -5,10 +5,11 @@
 //! # size and allocated size in bytes, then the name; a directory ends in /; \xNN is a byte
 //! - - base/
 //! 8192 8192 base/1259
+//! end 2
 //! ```
 //!
 //! The first line names the form and its version. Then one line an entry; empty lines and lines that begin with `#` say
-//! nothing. A name is what follows the second space, to the end of the line. A backslash, a byte that is no visible
+//! nothing. The last line counts the entries: a text without it was cut short. A name is what follows the second space, to the end of the line. A backslash, a byte that is no visible
 //! text and a space at either end stand as `\xNN`, so that every name that a file system can hold survives.
 
 use std::ffi::OsString;
@@ -20,6 +21,8 @@ use super::{FileShape, Shape, ShapeError};
 
 /// The first line.
 pub const HEADER: &str = "fsynclab shape 1";
+/// What the last line begins with; the number of entries follows.
+const END: &str = "end ";
 const EXPLANATION: &str =
     "# size and allocated size in bytes, then the name; a directory ends in /; \\xNN is a byte";
 
@@ -44,6 +47,17 @@ pub enum TextError {
         /// Counts from 1.
         line: usize,
     },
+    /// The last line is missing, or was cut itself.
+    #[error("this shape file was cut short: its last line is not \"end\" and the number of entries")]
+    CutShort,
+    /// The last line counts other entries than there are.
+    #[error("this shape file has {found} entries, its last line says {said}")]
+    Count {
+        /// Entries that stand there.
+        found: usize,
+        /// Entries that should.
+        said: usize,
+    },
     /// The entries do not make a tree.
     #[error(transparent)]
     Shape(#[from] ShapeError),
@@ -63,15 +77,22 @@ impl Shape {
             escape(&file.path, &mut text);
             text.push('\n');
         }
+        writeln!(text, "{END}{}", self.directories.len() + self.files.len())
+            .expect("a String takes everything");
         text
     }
 
     /// Reads the text form.
+    ///
+    /// # Errors
+    /// A text that was cut anywhere is none.
     pub fn from_text(text: &str) -> Result<Self, TextError> {
-        let mut lines = text.lines().zip(1..);
-        header(lines.next().map_or("", |(first, _)| first))?;
+        header(text.lines().next().unwrap_or_default())?;
+        let (text, last) = text.trim_end().rsplit_once('\n').unwrap_or((text, ""));
+        let said = last.strip_prefix(END).and_then(|count| count.parse().ok()).ok_or(TextError::CutShort)?;
         let mut shape = Self::default();
-        for (text, line) in lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#')) {
+        let entries = text.lines().zip(1..).skip(1);
+        for (text, line) in entries.filter(|(line, _)| !line.is_empty() && !line.starts_with('#')) {
             let mut fields = text.splitn(3, ' ');
             let (Some(size), Some(allocated), Some(name)) = (fields.next(), fields.next(), fields.next())
             else {
@@ -87,6 +108,10 @@ impl Shape {
                 let (size_bytes, allocated_bytes) = (number(size)?, number(allocated)?);
                 shape.files.push(FileShape { path, size_bytes, allocated_bytes });
             }
+        }
+        let found = shape.directories.len() + shape.files.len();
+        if said != found {
+            return Err(TextError::Count { found, said });
         }
         shape.directories.sort();
         Ok(shape.checked()?)

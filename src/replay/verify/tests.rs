@@ -91,3 +91,34 @@ fn the_words_are_read_and_written() {
     let error = "no".parse::<Verify>().expect_err("unknown");
     assert_eq!(error.to_string(), "\"no\" is none of full, sizes and off");
 }
+
+/// Removes something of the source when the comparison first asks whether to stop: its name was read by then.
+struct Remover {
+    path: PathBuf,
+}
+
+impl Watch for Remover {
+    fn event(&self, _: Event<'_>) {}
+
+    fn stop(&self) -> Option<Stop> {
+        let removed =
+            if self.path.is_dir() { fs::remove_dir_all(&self.path) } else { fs::remove_file(&self.path) };
+        assert!(removed.is_ok() || !self.path.exists());
+        None
+    }
+}
+
+#[test]
+fn what_is_deleted_from_the_source_while_it_is_compared_changed() {
+    for gone in ["empty", "sub", "sub/large"] {
+        let pair = Pair::new();
+        let remover = Remover { path: pair.path("source").join(gone) };
+        let compared = verify(&Real, &pair.path("source"), &pair.path("copy"), Verify::Full, &remover);
+        let changed = compared.expect("no fault of the copy").changed;
+        assert!(changed.iter().any(|path| path.starts_with(&remover.path)), "{gone}: {changed:?}");
+        let remover = Remover { path: pair.path("copy").join("empty") };
+        fs::write(pair.path("source/empty"), "").expect("file");
+        fs::write(pair.path("copy/empty"), "").expect("file");
+        verify(&Real, &pair.path("source"), &pair.path("copy"), Verify::Full, &remover).expect_err("lost");
+    }
+}
