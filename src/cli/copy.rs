@@ -10,7 +10,7 @@ use anstream::ColorChoice;
 use super::paper::Paper;
 use super::places::{Places, place_problem};
 use super::problem::{self, Problem, Status};
-use super::rounds::Rounds;
+use super::rounds::{Defaults, Rounds};
 use super::screen::Screen;
 use super::{clean, complain, drive, grammar, output, redact};
 use crate::lab::bystander::Rate;
@@ -38,11 +38,15 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// … but nobody else waits for a simulated drive, and the slow ones are what it is for.
 const LIMIT_ON_DRIVES: Duration = Duration::from_mins(5);
 
+const DEFAULTS: Defaults =
+    Defaults { rounds: "7", warmup: "1", order: "shuffled", time_limit: "60s; with simulated drives 5min" };
+
 /// How long a template copy takes under each policy at each place
 ///
 /// With no arguments: the built-in PostgreSQL 15 template, immediate against deferred and the floor never, in the current
 /// directory.
 #[derive(Debug, clap::Args)]
+#[command(mut_args(|arg| DEFAULTS.tell(arg)))]
 pub struct Args {
     /// A built-in template (see --list-templates), a directory or a shape file
     #[arg(value_name = "TEMPLATE", default_value = "pg15")]
@@ -78,7 +82,7 @@ pub struct Args {
     #[arg(long = "source-cache", value_name = "warm|cold", value_delimiter = ',')]
     source_caches: Vec<SourceCache>,
     /// Take the files of a shape so many times
-    #[arg(long, value_name = "FACTOR", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1, value_parser = grammar::number(1..=1_000_000_u32))]
     template_scale: u32,
     /// Compare states of the drives' write cache: on, off; it is brought back at the end
     #[arg(long = "write-cache", value_name = "STATE", value_delimiter = ',', value_parser = drive::state)]

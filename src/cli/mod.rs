@@ -8,6 +8,7 @@ mod copy;
 mod createdb;
 mod drive;
 mod grammar;
+mod lines;
 mod man;
 mod output;
 mod paper;
@@ -26,7 +27,7 @@ mod sim;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{ArgAction, Parser, Subcommand};
+use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use problem::{Problem, Status};
 
@@ -37,10 +38,13 @@ Exit status: 0 done; 1 an arm or the run failed; 2 wrong usage; 3 nothing could 
 /// Heads the options that every command takes.
 const GENERAL: &str = "General options";
 
+/// Stand in the help for values that are numbers.
+const NUMBERS: [&str; 5] = ["N", "DURATION", "RATE", "SIZE", "FACTOR"];
+
 /// What it costs, on this storage, to be sure that data is on disk, and whether it is really there
 #[derive(Debug, Parser)]
-#[command(name = "fsynclab", version, disable_help_flag = true, disable_help_subcommand = true)]
-#[command(after_help = EXIT_STATUS, max_term_width = 100)]
+#[command(name = "fsynclab", version, disable_help_flag = true)]
+#[command(after_help = EXIT_STATUS, max_term_width = 79)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -73,7 +77,8 @@ enum Command {
 
 /// The whole program: reads the command line, does what it asks, says how it ended.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let read = definitions().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match read {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
@@ -98,18 +103,33 @@ pub fn main() -> ExitCode {
     })
 }
 
-/// A line on stderr; one that takes nothing changes no exit status.
+/// The command line, as it is read, completed and put into manual pages.
+fn definitions() -> clap::Command {
+    hyphens_in_numbers(Cli::command())
+}
+
+/// Options whose value is a number take one that begins with a hyphen too, so that what is wrong with it is said in this
+/// program's words.
+fn hyphens_in_numbers(command: clap::Command) -> clap::Command {
+    let is_number = |arg: &Arg| {
+        arg.get_value_names().is_some_and(|names| names.iter().any(|name| NUMBERS.contains(&name.as_str())))
+    };
+    let take = |arg: Arg| if is_number(&arg) { arg.allow_hyphen_values(true) } else { arg };
+    command.mut_args(take).mut_subcommands(hyphens_in_numbers)
+}
+
+/// A message on stderr; one that takes nothing changes no exit status.
 fn complain(message: &str) {
-    writeln!(io::stderr(), "{message}").ok();
+    writeln!(io::stderr(), "{}", lines::wrapped(message)).ok();
 }
 
 /// Help and version go to stdout with status 0, what is wrong to stderr with status 2.
 fn usage(error: &clap::Error) -> ExitCode {
-    let printed = error.print();
     if error.use_stderr() {
+        complain(error.render().to_string().trim_end());
         return Status::Usage.into();
     }
-    match output::written(printed) {
+    match output::written(error.print()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
             complain(&problem.to_string());
@@ -120,12 +140,10 @@ fn usage(error: &clap::Error) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
-    use super::Cli;
+    use super::*;
 
     #[test]
     fn the_definitions_contradict_each_other_nowhere() {
-        Cli::command().debug_assert();
+        definitions().debug_assert();
     }
 }

@@ -88,7 +88,7 @@ impl clap::Args for Places {
             .long(SIM)
             .value_name("SPEC")
             .action(ArgAction::Append)
-            .help("A simulated drive to work on: MODEL[,write-cache=on|off][,flush=honest|ignored][,fs=ext4|xfs|btrfs][,size=4GiB][,mount=OPTIONS]; may be repeated");
+            .help("A simulated drive to work on: MODEL and, after commas, write-cache=on|off, flush=honest|ignored, fs=ext4|xfs|btrfs, size=4GiB, mount=OPTIONS (last); may be repeated");
         Recording::augment_args(command.arg(into).arg(sim))
     }
 

@@ -10,9 +10,9 @@ use anstream::ColorChoice;
 use super::createdb::{Connection, servers};
 use super::paper::Paper;
 use super::problem::{Problem, Status};
-use super::rounds::Rounds;
+use super::rounds::{Defaults, Rounds};
 use super::screen::Screen;
-use super::{clean, redact};
+use super::{clean, grammar, redact};
 use crate::lab::restore::{Origin, RestoreRequest, RestoreRun, RestoreRunError};
 use crate::report;
 use crate::results::Document;
@@ -29,13 +29,16 @@ use crate::sys::watch::{Event, Phase, Stop, Watch};
 /// A restore takes what it takes, unless a limit was asked for.
 const TIME_LIMIT: Duration = Duration::from_hours(24 * 30);
 
+const DEFAULTS: Defaults =
+    Defaults { rounds: "3; with --live 1", warmup: "0", order: "in-turn", time_limit: "30d" };
+
 /// How long a restore takes on a real server, per setting or build
 ///
 /// CREATE DATABASE, the load by `pg_dump | psql`, psql or pg_restore, ANALYZE and CHECKPOINT, in clusters made for the run
 /// and removed after it. The source is only read. A plain dump is read before psql gets it: one that reaches beyond its
 /// database is refused.
 #[derive(Debug, clap::Args)]
-#[command(disable_help_flag = true)]
+#[command(disable_help_flag = true, mut_args(|arg| DEFAULTS.tell(arg)))]
 #[command(group = clap::ArgGroup::new("origin").required(true).args(["from", "dump"]))]
 pub struct Args {
     /// With --live, the server: a database name, connection parameters or a URI, as psql takes them
@@ -53,7 +56,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "dump")]
     dump_once: bool,
     /// Sessions of pg_restore at once
-    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = grammar::number(1..=1000_u16))]
     jobs: u16,
     /// A directory to make clusters in; may be repeated
     #[arg(long, value_name = "PLACE")]
