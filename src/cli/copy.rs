@@ -18,7 +18,7 @@ use crate::lab::copy_run::{CopyRequest, CopyRun, CopyRunError, Intent};
 use crate::lab::source_cache::SourceCache;
 use crate::place::{Asked, Making, Surveyed};
 use crate::replay::policy;
-use crate::replay::template::{Template, list_templates};
+use crate::replay::template::{Template, TemplateError, list_templates};
 use crate::replay::verify::Verify;
 use crate::report;
 use crate::results::Document;
@@ -132,7 +132,7 @@ pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<Exi
     let undone = clean::undo_own(journal);
     screen.finish();
     if let (Err(_), Err(also)) = (&measured, &undone) {
-        complain(&problem::message_of(also));
+        complain(&problem::of(also).to_string());
     }
     let document = measured?;
     paper.finish(&document)?;
@@ -147,7 +147,7 @@ fn request(args: &Args, places: &[Asked]) -> Result<CopyRequest, Problem> {
     let source_caches = grammar::none_twice("--source-cache", &args.source_caches)?;
     let write_caches = grammar::none_twice("--write-cache", &args.write_caches)?;
     let template = Template::resolve(&args.template, args.template_scale)
-        .map_err(|error| Problem::failed(error.to_string()).hint(error.hint()))?;
+        .map_err(|error| template_problem(&error))?;
     outside(&template, places)?;
     let simulated = places.iter().any(|place| matches!(place, Asked::Drive(_)));
     let limit = if simulated { LIMIT_ON_DRIVES } else { LIMIT };
@@ -165,6 +165,15 @@ fn request(args: &Args, places: &[Asked]) -> Result<CopyRequest, Problem> {
         force: args.force,
         argv: redact::arguments(std::env::args_os()),
     })
+}
+
+/// A template that cannot be had.
+pub(super) fn template_problem(error: &TemplateError) -> Problem {
+    let problem = match error {
+        TemplateError::Number { .. } | TemplateError::ScaledTree { .. } => Problem::usage,
+        _ => Problem::failed,
+    };
+    problem(error.to_string()).hint(error.hint())
 }
 
 /// A copy made inside of what is copied would copy itself.
@@ -204,7 +213,7 @@ fn on_places(
 
 /// Says what will be done, then does it.
 fn measure(run: &CopyRun, journal: &Journal, screen: &Screen, paper: &Paper) -> anyhow::Result<Document> {
-    paper.head(run.head())?;
+    screen.without_bar(|| paper.head(run.head()))?;
     let entered = run.enter(journal).map_err(|error| place_problem(&error, COMMAND))?;
     screen.say(&announcement(&entered.intents(), run.time_limit()));
     if let Some(temporary) = paper.temporary() {
@@ -224,7 +233,7 @@ fn measure(run: &CopyRun, journal: &Journal, screen: &Screen, paper: &Paper) -> 
 
 /// What will be written, synced and taken.
 fn announcement(intents: &[Intent], limit: Option<Duration>) -> String {
-    let mut text = String::new();
+    let mut lines = Vec::new();
     for Intent { directory, copies, bytes, gentle } in intents {
         let (directory, each) = (shown(directory), report::size(*bytes));
         let (manner, others) = if *gentle {
@@ -232,13 +241,10 @@ fn announcement(intents: &[Intent], limit: Option<Duration>) -> String {
         } else {
             ("and sync that file system before each trial", " No running cluster shares it.")
         };
-        let stop = limit.map_or_else(String::new, |limit| format!("; stops after {} s", limit.as_secs_f64()));
-        text += &report::wrapped(
-            &format!("will write {copies} x {each} in {directory} {manner}{stop}.{others}"),
-            0,
-        );
+        let stop = limit.map_or_else(String::new, |limit| format!("; stops after {}", grammar::shown(limit)));
+        lines.push(format!("will write {copies} x {each} in {directory} {manner}{stop}.{others}"));
     }
-    text.trim_end().to_owned()
+    lines.join("\n")
 }
 
 /// A run that was killed may have left something: said once, and how to be rid of it.

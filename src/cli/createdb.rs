@@ -277,7 +277,7 @@ fn on_places(
     paper: &Paper,
 ) -> anyhow::Result<Document> {
     for intent in survey.intents() {
-        screen.say(report::wrapped(&format!("{intent}."), 0).trim_end());
+        screen.say(&format!("{intent}."));
     }
     screen.event(Event::Phase(Phase::Making));
     let run = survey.make(making).map_err(|error| place_problem(&error, COMMAND))?;
@@ -302,9 +302,9 @@ fn measure(run: &CreatedbRun, journal: &Journal, screen: &Screen, paper: &Paper)
     };
     let entered = run.enter(journal, screen).map_err(stopped)?;
     for cost in entered.costs().map_err(|error| problem(&error))? {
-        screen.say(report::wrapped(&format!("{cost}."), 0).trim_end());
+        screen.say(&format!("{cost}."));
     }
-    paper.head(entered.head())?;
+    screen.without_bar(|| paper.head(entered.head()))?;
     if let Some(temporary) = paper.temporary() {
         journal.push(&temporary)?;
     }

@@ -98,8 +98,9 @@ pub fn main() -> ExitCode {
         Command::Man(args) => man::run(&args, color).map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| {
-        complain(&problem::message_of(&error));
-        problem::status_of(&error).into()
+        let problem = problem::of(&error);
+        complain(&problem.to_string());
+        problem.status().into()
     })
 }
 

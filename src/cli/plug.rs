@@ -134,8 +134,8 @@ pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<Exi
 
 fn request(args: &CopyArgs) -> Result<PlugRequest, Problem> {
     let policies = grammar::policies(&args.policies)?;
-    let template = Template::resolve(&args.template, 1)
-        .map_err(|error| Problem::failed(error.to_string()).hint(error.hint()))?;
+    let template =
+        Template::resolve(&args.template, 1).map_err(|error| super::copy::template_problem(&error))?;
     let seed = args.seed.unwrap_or_else(fresh_seed);
     Ok(PlugRequest {
         spec: args.sim.clone(),

@@ -190,7 +190,7 @@ fn measure(
     paper: &Paper,
 ) -> anyhow::Result<Document> {
     if !args.pg {
-        paper.head(run.head())?;
+        screen.without_bar(|| paper.head(run.head()))?;
     }
     let entered = run.enter(journal).map_err(|error| place_problem(&error, COMMAND))?;
     if let Some(temporary) = paper.temporary() {

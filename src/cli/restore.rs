@@ -9,6 +9,7 @@ use anstream::ColorChoice;
 
 use super::createdb::{Connection, servers};
 use super::paper::Paper;
+use super::places::place_problem;
 use super::problem::{Problem, Status};
 use super::rounds::{Defaults, Rounds};
 use super::screen::Screen;
@@ -163,13 +164,13 @@ fn origin(args: &Args, screen: &Screen) -> anyhow::Result<Origin> {
 /// Says what will be done, then does it.
 fn measure(run: &RestoreRun, journal: &Journal, screen: &Screen, paper: &Paper) -> anyhow::Result<Document> {
     for intent in run.intents() {
-        screen.say(report::wrapped(&format!("{intent}."), 0).trim_end());
+        screen.say(&format!("{intent}."));
     }
     let entered = run.enter(journal, screen).map_err(|error| stopped(&error, screen))?;
     for cost in entered.costs().map_err(|error| stopped(&error, screen))? {
-        screen.say(report::wrapped(&format!("{cost}."), 0).trim_end());
+        screen.say(&format!("{cost}."));
     }
-    paper.head(entered.head())?;
+    screen.without_bar(|| paper.head(entered.head()))?;
     if let Some(temporary) = paper.temporary() {
         journal.push(&temporary)?;
     }
@@ -219,12 +220,7 @@ fn stopped(error: &RestoreRunError, screen: &Screen) -> Problem {
 
 fn problem(error: &RestoreRunError) -> Problem {
     match error {
-        RestoreRunError::Place(error) => {
-            let hint = error.hint("fsynclab restore --scratch");
-            let refused = error.is_refusal();
-            let problem = if refused { Problem::refused } else { Problem::failed };
-            problem(error.to_string()).hint(hint)
-        }
+        RestoreRunError::Place(error) => place_problem(error, "fsynclab restore --scratch"),
         RestoreRunError::Restore(error) => {
             let message = error.to_string();
             let problem = match error {
