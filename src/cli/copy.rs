@@ -146,8 +146,8 @@ fn request(args: &Args, places: &[Asked]) -> Result<CopyRequest, Problem> {
     let commands = grammar::commands(&args.commands, &policies)?;
     let source_caches = grammar::none_twice("--source-cache", &args.source_caches)?;
     let write_caches = grammar::none_twice("--write-cache", &args.write_caches)?;
-    let template = Template::resolve(&args.template, args.template_scale)
-        .map_err(|error| template_problem(&error))?;
+    let template =
+        Template::resolve(&args.template, args.template_scale).map_err(|error| template_problem(&error))?;
     outside(&template, places)?;
     let simulated = places.iter().any(|place| matches!(place, Asked::Drive(_)));
     let limit = if simulated { LIMIT_ON_DRIVES } else { LIMIT };

@@ -65,7 +65,10 @@ mod tests {
     #[test]
     fn further_lines_are_indented_as_the_first() {
         let wrapped = wrapped(&format!("  tip: {}", "word ".repeat(30)));
-        assert!(wrapped.lines().count() > 1 && wrapped.lines().all(|line| line.starts_with("  ")), "{wrapped}");
+        assert!(
+            wrapped.lines().count() > 1 && wrapped.lines().all(|line| line.starts_with("  ")),
+            "{wrapped}"
+        );
         assert_eq!(super::wrapped("  as  it is\n"), "  as  it is\n");
     }
 

@@ -127,7 +127,9 @@ fn distinct(asked: impl Iterator<Item = Result<Asked, simdrive::Error>>) -> Resu
     for asked in asked {
         let asked = asked.map_err(|error| drive_problem(&error))?;
         if asked == Asked::Directory(PathBuf::new()) {
-            return Err(Problem::usage("a place has no name: \"\"").hint(Some("\".\" is the current directory")));
+            return Err(
+                Problem::usage("a place has no name: \"\"").hint(Some("\".\" is the current directory"))
+            );
         }
         if let Some(known) = places.iter().find(|known| resolved(known) == resolved(&asked)) {
             let also = if *known == asked { String::new() } else { format!(" (as \"{known}\" too)") };

@@ -137,7 +137,6 @@ impl Screen {
             self.say(&format!("round {} of {}: {}", line.round, line.rounds, line.trials));
         }
     }
-
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -88,7 +88,11 @@ fn a_canonical_text_has_the_axes_in_order_and_drops_those_of_the_base() {
 #[test]
 fn errors_name_what_was_typed_and_what_may_have_been_meant() {
     for (text, message, hint) in [
-        ("imediate", "unknown policy \"imediate\"", "did you mean \"immediate\"? fsynclab copy --list-policies"),
+        (
+            "imediate",
+            "unknown policy \"imediate\"",
+            "did you mean \"immediate\"? fsynclab copy --list-policies",
+        ),
         ("xyz", "unknown policy \"xyz\"", "fsynclab copy --list-policies"),
         ("deferred+hnt=none", "unknown axis \"hnt\"", "did you mean \"hint\"? axes: copy, open, "),
         (
@@ -96,8 +100,16 @@ fn errors_name_what_was_typed_and_what_may_have_been_meant() {
             "unknown value \"aftr\" of axis \"sync\"",
             "did you mean \"after\"? sync takes never (the default), each, ",
         ),
-        ("deferred+every=4kB", "unknown value \"4kB\" of axis \"every\"", "every takes a size from 64KiB (default: 1MiB)"),
-        ("deferred+jobs=0", "unknown value \"0\" of axis \"jobs\"", "jobs takes a number from 1 (the default) to 1024"),
+        (
+            "deferred+every=4kB",
+            "unknown value \"4kB\" of axis \"every\"",
+            "every takes a size from 64KiB (default: 1MiB)",
+        ),
+        (
+            "deferred+jobs=0",
+            "unknown value \"0\" of axis \"jobs\"",
+            "jobs takes a number from 1 (the default) to 1024",
+        ),
         ("deferred+hint", "\"hint\" is not AXIS=VALUE", "a policy is NAME"),
     ] {
         let error = error(text);
