@@ -207,6 +207,31 @@ fn a_full_disk_fails_its_arms_and_is_left_as_it_was() {
 }
 
 #[test]
+fn a_source_without_room_is_told_as_an_arm_and_a_place_mounted_read_only_is_refused() {
+    let name = "a_source_without_room_is_told_as_an_arm_and_a_place_mounted_read_only_is_refused";
+    if !root_or_skip(name) {
+        return;
+    }
+    let work = scratch("no-room");
+    let place = work.path().join("place");
+    fs::create_dir(&place).expect("a directory");
+    let copy = || {
+        let mut command = fsynclab(&work.path().join("state"));
+        command.args(["copy", "pg15", "--into"]).arg(&place).output().expect("the program")
+    };
+    run("mount", &["-t", "tmpfs", "-o", "size=2M", "tmpfs", place.to_str().expect("text")]);
+    let full = copy();
+    run("mount", &["-o", "remount,ro", place.to_str().expect("text")]);
+    let read_only = copy();
+    run("umount", &[&place]);
+    let stderr = String::from_utf8_lossy(&full.stderr).replace('\n', " ");
+    assert_eq!(full.status.code(), Some(1), "{}", text(&full));
+    assert!(stderr.contains("could not make the source: ") && stderr.contains("bytes are free)"), "{stderr}");
+    assert_eq!(read_only.status.code(), Some(3), "{}", text(&read_only));
+    assert!(String::from_utf8_lossy(&read_only.stderr).contains("Read-only file system"));
+}
+
+#[test]
 fn a_source_that_changes_is_told_and_hangs_nothing() {
     let bed = Bed::new("changing");
     for name in ["log", "still"] {

@@ -215,7 +215,7 @@ fn manual_pages_and_completions_come_from_the_same_definitions() {
     for words in [&["man", "sim", "run"][..], &["man", "sim-run"]] {
         let page = String::from_utf8_lossy(&run(words).stdout).into_owned();
         let version = env!("CARGO_PKG_VERSION");
-        assert!(page.contains(&format!(".TH fsynclab-sim-run 1  \"fsynclab-sim-run {version}\"")), "{page}");
+        assert!(page.contains(&format!(".TH fsynclab-sim-run 1  \"fsynclab {version}\"")), "{page}");
     }
     check(&["man", "sim", "walk"], 2, &["there is no command \"sim walk\""]);
     check(&["man", "forecast"], 2, &["there is no command \"forecast\""]);

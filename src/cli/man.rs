@@ -16,13 +16,14 @@ pub struct Args {
 pub fn run(args: &Args, color: ColorChoice) -> anyhow::Result<()> {
     let mut program = definitions();
     program.build();
-    let version = program.get_version().unwrap_or_default().to_owned();
+    let version = program.get_version().unwrap_or_default();
+    let source = format!("fsynclab {version}");
     let mut page = &program;
     for name in args.command.iter().flat_map(|words| words.split([' ', '-'])) {
         let unknown = || Problem::usage(format!("there is no command \"{}\"", args.command.join(" ")));
         page = page.find_subcommand(name).ok_or_else(unknown)?;
     }
     let mut text = Vec::new();
-    clap_mangen::Man::new(page.clone().version(version)).render(&mut text)?;
+    clap_mangen::Man::new(page.clone()).source(source).render(&mut text)?;
     Ok(output::print(&String::from_utf8(text)?, color)?)
 }

@@ -303,7 +303,11 @@ fn of_engine<E>(error: EngineError, place: &Place, made: &Path) -> CopyRunError<
 
 /// How far the source came where there is no space left, as an arm tells it.
 fn if_full(fault: &Fault, place: &Place, made: &Path) -> String {
-    if fault.errno == Errno::ENOSPC { copy_notes::full(place, made) } else { String::new() }
+    if matches!(fault.errno, Errno::ENOSPC | Errno::EDQUOT) {
+        copy_notes::full(place, made)
+    } else {
+        String::new()
+    }
 }
 
 fn input(template: &Template) -> Input {
