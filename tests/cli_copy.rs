@@ -178,7 +178,7 @@ fn what_cannot_be_read_is_listed_and_is_no_partial_success() {
         .env("FSYNCLAB_STATE_DIR", bed.work.path().join("state"))
         .output()
         .expect("setpriv");
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = common::told(&output);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     assert!(stderr.contains("Permission denied") && stderr.contains("other"), "{stderr}");
     assert_eq!(fs::read_dir(bed.work.path().join("place")).expect("the place").count(), 0);
@@ -228,7 +228,7 @@ fn a_source_without_room_is_told_as_an_arm_and_a_place_mounted_read_only_is_refu
     assert_eq!(full.status.code(), Some(1), "{}", text(&full));
     assert!(stderr.contains("could not make the source: ") && stderr.contains("bytes are free)"), "{stderr}");
     assert_eq!(read_only.status.code(), Some(3), "{}", text(&read_only));
-    assert!(String::from_utf8_lossy(&read_only.stderr).contains("Read-only file system"));
+    assert!(common::told(&read_only).contains("Read-only file system"));
 }
 
 #[test]
