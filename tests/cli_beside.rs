@@ -72,7 +72,7 @@ fn a_run_beside_a_cluster_is_gentle_and_stays_out_of_it() {
     assert!(note.text.contains(&cluster.data().display().to_string()), "{note:?}");
     let refused = document.arms[1].refused.as_ref().expect("syncfs stalls a neighbour");
     assert!(refused.code == "beside-server" && refused.text.contains("--beside-server"), "{refused:?}");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("gently"), "{}", text(&output));
+    assert!(common::told(&output).contains("gently"), "{}", text(&output));
 
     let output = copy(&["--policy", "immediate,syncfs", "--beside-server"], &here);
     let document = form::read(&output.stdout).expect("a document");

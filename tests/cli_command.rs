@@ -206,7 +206,7 @@ fn what_is_no_command_is_wrong_usage() {
     ] {
         let output = bed.program(&bed.place(), wrong).output().expect("the program");
         assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", text(&output));
-        assert!(String::from_utf8_lossy(&output.stderr).contains(says), "{wrong:?}: {}", text(&output));
+        assert!(common::told(&output).contains(says), "{wrong:?}: {}", text(&output));
     }
 }
 

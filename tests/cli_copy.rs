@@ -178,7 +178,7 @@ fn what_cannot_be_read_is_listed_and_is_no_partial_success() {
         .env("FSYNCLAB_STATE_DIR", bed.work.path().join("state"))
         .output()
         .expect("setpriv");
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = common::told(&output);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     assert!(stderr.contains("Permission denied") && stderr.contains("other"), "{stderr}");
     assert_eq!(fs::read_dir(bed.work.path().join("place")).expect("the place").count(), 0);
@@ -204,6 +204,31 @@ fn a_full_disk_fails_its_arms_and_is_left_as_it_was() {
     );
     assert_eq!((failed.errno, failed.call.as_deref()), (Some(28), Some("write")));
     assert!(in_one_line(&output).contains("FAILED: could not write"), "{}", text(&output));
+}
+
+#[test]
+fn a_source_without_room_is_told_as_an_arm_and_a_place_mounted_read_only_is_refused() {
+    let name = "a_source_without_room_is_told_as_an_arm_and_a_place_mounted_read_only_is_refused";
+    if !root_or_skip(name) {
+        return;
+    }
+    let work = scratch("no-room");
+    let place = work.path().join("place");
+    fs::create_dir(&place).expect("a directory");
+    let copy = || {
+        let mut command = fsynclab(&work.path().join("state"));
+        command.args(["copy", "pg15", "--into"]).arg(&place).output().expect("the program")
+    };
+    run("mount", &["-t", "tmpfs", "-o", "size=2M", "tmpfs", place.to_str().expect("text")]);
+    let full = copy();
+    run("mount", &["-o", "remount,ro", place.to_str().expect("text")]);
+    let read_only = copy();
+    run("umount", &[&place]);
+    let stderr = String::from_utf8_lossy(&full.stderr).replace('\n', " ");
+    assert_eq!(full.status.code(), Some(1), "{}", text(&full));
+    assert!(stderr.contains("could not make the source: ") && stderr.contains("bytes are free)"), "{stderr}");
+    assert_eq!(read_only.status.code(), Some(3), "{}", text(&read_only));
+    assert!(common::told(&read_only).contains("Read-only file system"));
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn a_reader_that_goes_away_is_no_failure() {
     let output = child.wait_with_output().expect("the program");
     assert!(first.contains("2 files"), "{first}");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"), "{}", text(&output));
+    assert!(!common::told(&output).contains("panicked"), "{}", text(&output));
     nothing_is_left(&work);
 }
 
@@ -56,7 +56,7 @@ fn a_full_output_disk_is_told_and_ends_with_1() {
         let full = File::options().write(true).open("/dev/full").expect("/dev/full");
         let output = fsynclab(work.path()).args(list).stdout(full).output().expect("the program");
         assert_eq!(output.status.code(), Some(1), "{list:?}: {}", text(&output));
-        let stderr = String::from_utf8_lossy(&output.stderr);
+        let stderr = common::told(&output);
         assert!(
             stderr.contains("could not write to standard output: No space left on device"),
             "{list:?}: {stderr}"
@@ -74,7 +74,7 @@ fn results_that_cannot_be_kept_end_the_run_with_1() {
     let work = scratch("unkept");
     let output = small(&work).args(["--json", "/dev/full"]).output().expect("the program");
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("No space left on device"), "{}", text(&output));
+    assert!(common::told(&output).contains("No space left on device"), "{}", text(&output));
     nothing_is_left(&work);
 }
 
@@ -194,8 +194,8 @@ fn passwords_on_the_command_line_do_not_reach_the_document() {
 fn the_state_directory_is_made_and_one_that_cannot_be_is_told_with_a_hint() {
     let work = scratch("state");
     let output = small(&work).env("FSYNCLAB_STATE_DIR", "/proc/no/such").output().expect("the program");
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let stderr = common::told(&output);
     assert!(
         stderr.contains("could not keep a journal") && stderr.contains("hint: set FSYNCLAB_STATE_DIR"),
         "{stderr}"

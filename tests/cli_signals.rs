@@ -137,7 +137,7 @@ fn the_next_run_offers_to_clean_what_a_killed_one_left() {
     command.args(["copy", "--policy", "never", "--rounds", "1", "--into"]).arg(bed.place());
     let output = command.output().expect("the program");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("fsynclab clean"), "{}", text(&output));
+    assert!(common::told(&output).contains("fsynclab clean"), "{}", text(&output));
     assert!(bed.clean(&["--yes"]).status.success());
     assert!(bed.is_empty());
 }

@@ -30,6 +30,12 @@ fn run(arguments: &[&str]) -> Output {
 fn check(arguments: &[&str], status: i32, expected: &[&str]) {
     let output = run(arguments);
     let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        stderr.lines().all(|line| line.chars().count() <= 79 || line.contains('/')),
+        "wider than 79 columns: {stderr}"
+    );
+    // Where a line is broken is of no concern here.
+    let stderr = stderr.replace('\n', " ");
     assert_eq!(output.status.code(), Some(status), "{arguments:?}: {}", text(&output));
     assert!(output.stdout.is_empty(), "{arguments:?}: {}", text(&output));
     assert!(!stderr.contains("panicked") && !stderr.contains("os error"), "{arguments:?}: {stderr}");
@@ -61,7 +67,39 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
     check(&["copy", "--write-cache", "on,on"], 2, &["--write-cache on is given twice"]);
     check(&["probe", "--write-cache", "off,off"], 2, &["--write-cache off is given twice"]);
     check(&["probe", "--pg", "--write-cache", "on,off"], 2, &["--pg", "cannot be used with"]);
+    check(&["copy", "--into", ".", "--into", "../here"], 2, &["is given twice (as \".\" too)"]);
+    check(&["copy", "--into", ""], 2, &["hint: \".\" is the current directory"]);
+    check(&["copy", "--policy", "immediate,"], 2, &["no policy is named in \"\"", "hint: "]);
+    check(&["copy", "--policy", "deferred+jobs=0"], 2, &["a number from 1 (the default) to 1024"]);
+    check(&["copy", "many-small:0"], 2, &["\"many-small\" takes a number from 1"]);
+    check(&["copy", "--template-scale", "3", "."], 2, &["only shapes can be scaled"]);
     check(&["copy", "."], 2, &["the place \".\" lies within the template \".\"", "hint: "]);
+}
+
+#[test]
+fn a_number_that_is_none_is_told_in_our_words() {
+    for option in ["--rounds", "--warmup", "--seed", "--template-scale"] {
+        for value in ["-1", "x", "1.5", "99999999999999999999999"] {
+            check(&["copy", option, value], 2, &[option, "a whole number from "]);
+        }
+    }
+    check(&["copy", "--rounds", "0"], 2, &["a whole number from 1 to "]);
+    check(&["probe", "-s", "-1"], 2, &["a whole number from 1 to "]);
+    check(&["copy", "--bystander", "-1/s"], 2, &["a rate is a number from 1 to "]);
+    check(&["copy", "--time-limit", "-1s"], 2, &["a duration is a number and its unit"]);
+    check(&["copy", "--time-limit", "9999999999d"], 2, &["at most 36500 d are possible"]);
+}
+
+#[test]
+fn where_nothing_can_be_made_nothing_is_measured() {
+    for place in ["/proc", "/sys"] {
+        let output = run(&["copy", "--into", place]);
+        assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+        assert!(common::told(&output).contains("could not create directory"), "{}", text(&output));
+    }
+    let output = fsynclab(Path::new("/proc/state")).arg("copy").output().expect("the program");
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    assert!(common::told(&output).contains("hint: set FSYNCLAB_STATE_DIR"), "{}", text(&output));
 }
 
 #[test]
@@ -122,6 +160,38 @@ fn help_lists_what_is_built_and_goes_to_stdout() {
 }
 
 #[test]
+fn help_keeps_to_79_columns_and_tells_the_defaults_of_its_command() {
+    let commands: [&[&str]; 12] = [
+        &[],
+        &["copy"],
+        &["createdb"],
+        &["restore"],
+        &["probe"],
+        &["drive"],
+        &["plug", "copy"],
+        &["compare"],
+        &["sim", "run"],
+        &["clean"],
+        &["shape"],
+        &["man"],
+    ];
+    for command in commands {
+        let output = run(&[command, &["--help"]].concat());
+        let help = String::from_utf8_lossy(&output.stdout);
+        let wide = help.lines().find(|line| line.chars().count() > 79);
+        // A SPEC has no space to be broken at.
+        assert!(wide.is_none_or(|line| line.contains("[,fs=")), "{command:?}: {wide:?}");
+    }
+    for (command, limit) in
+        [("copy", "60s; with simulated drives 5min"), ("createdb", "30min"), ("restore", "30d")]
+    {
+        let help = String::from_utf8_lossy(&run(&["help", command]).stdout).into_owned();
+        let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(&format!("No trial begins after this [default: {limit}]")), "{help}");
+    }
+}
+
+#[test]
 fn manual_pages_and_completions_come_from_the_same_definitions() {
     let output = run(&["man", "copy"]);
     let page = String::from_utf8_lossy(&output.stdout);
@@ -134,6 +204,12 @@ fn manual_pages_and_completions_come_from_the_same_definitions() {
             text(&output)
         );
     }
+    for words in [&["man", "sim", "run"][..], &["man", "sim-run"]] {
+        let page = String::from_utf8_lossy(&run(words).stdout).into_owned();
+        let version = env!("CARGO_PKG_VERSION");
+        assert!(page.contains(&format!(".TH fsynclab-sim-run 1  \"fsynclab {version}\"")), "{page}");
+    }
+    check(&["man", "sim", "walk"], 2, &["there is no command \"sim walk\""]);
     check(&["man", "forecast"], 2, &["there is no command \"forecast\""]);
 }
 

@@ -97,7 +97,7 @@ fn check(bed: &Bed, policy: &str, moment: &Moment, tamper: &str) -> (Arm, String
         let again = lines[struck + 1..].iter().filter(|line| line.contains(&format!("<{file}>"))).count();
         assert_eq!(again, 0, "{what}: tried again");
     }
-    (failed.clone(), String::from_utf8_lossy(&output.stderr).into_owned())
+    (failed.clone(), common::told(&output))
 }
 
 #[test]
@@ -184,8 +184,8 @@ fn a_read_only_file_system_is_told_in_postgresqls_words() {
     );
     common::run("mount", &["-o", "remount,ro", image.path().to_str().expect("UTF-8")]);
     let output = bed.command("never").output().expect("the program");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    let stderr = common::told(&output);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     assert!(stderr.contains("could not create directory \""), "{stderr}");
     assert!(stderr.contains("\": Read-only file system"), "{stderr}");
     bed.nothing_is_left("a place that is read-only");

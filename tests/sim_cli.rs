@@ -60,7 +60,7 @@ fn an_unknown_model_is_wrong_usage_everywhere() {
     ] {
         let output = fsynclab(work.path()).args(arguments).output().expect("the program");
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output));
-        assert!(String::from_utf8_lossy(&output.stderr).contains("sim list"), "{}", text(&output));
+        assert!(common::told(&output).contains("sim list"), "{}", text(&output));
     }
 }
 
@@ -112,7 +112,7 @@ fn a_mounted_drive_is_there_for_everybody_until_it_is_unmounted() {
     assert!(left.iter().all(|entry| entry.file_name() == "sim"), "{left:?}");
     let output = run(&state, &["umount", directory]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("is no mounted simulated drive"));
+    assert!(common::told(&output).contains("is no mounted simulated drive"));
 }
 
 #[test]

@@ -125,5 +125,5 @@ fn what_is_no_write_log_is_told() {
     let output =
         fsynclab(&work.path().join("state")).args(["sim", "price"]).arg(&file).output().expect("the program");
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("this is not a write log"), "{}", text(&output));
+    assert!(common::told(&output).contains("this is not a write log"), "{}", text(&output));
 }

@@ -1,10 +1,9 @@
 //! `fsynclab completions SHELL`, from the same definitions as the command line itself.
 
 use anstream::ColorChoice;
-use clap::CommandFactory;
 use clap_complete::Shell;
 
-use super::{Cli, output};
+use super::{definitions, output};
 
 /// Print completions for a shell
 #[derive(Debug, clap::Args)]
@@ -16,6 +15,6 @@ pub struct Args {
 /// Prints them.
 pub fn run(args: &Args, color: ColorChoice) -> anyhow::Result<()> {
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "fsynclab", &mut text);
+    clap_complete::generate(args.shell, &mut definitions(), "fsynclab", &mut text);
     Ok(output::print(&String::from_utf8(text)?, color)?)
 }

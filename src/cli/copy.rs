@@ -10,7 +10,7 @@ use anstream::ColorChoice;
 use super::paper::Paper;
 use super::places::{Places, place_problem};
 use super::problem::{self, Problem, Status};
-use super::rounds::Rounds;
+use super::rounds::{Defaults, Rounds};
 use super::screen::Screen;
 use super::{clean, complain, drive, grammar, output, redact};
 use crate::lab::bystander::Rate;
@@ -18,7 +18,7 @@ use crate::lab::copy_run::{CopyRequest, CopyRun, CopyRunError, Intent};
 use crate::lab::source_cache::SourceCache;
 use crate::place::{Asked, Making, Surveyed};
 use crate::replay::policy;
-use crate::replay::template::{Template, list_templates};
+use crate::replay::template::{Template, TemplateError, list_templates};
 use crate::replay::verify::Verify;
 use crate::report;
 use crate::results::Document;
@@ -38,11 +38,15 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// … but nobody else waits for a simulated drive, and the slow ones are what it is for.
 const LIMIT_ON_DRIVES: Duration = Duration::from_mins(5);
 
+const DEFAULTS: Defaults =
+    Defaults { rounds: "7", warmup: "1", order: "shuffled", time_limit: "60s; with simulated drives 5min" };
+
 /// How long a template copy takes under each policy at each place
 ///
 /// With no arguments: the built-in PostgreSQL 15 template, immediate against deferred and the floor never, in the current
 /// directory.
 #[derive(Debug, clap::Args)]
+#[command(mut_args(|arg| DEFAULTS.tell(arg)))]
 pub struct Args {
     /// A built-in template (see --list-templates), a directory or a shape file
     #[arg(value_name = "TEMPLATE", default_value = "pg15")]
@@ -78,7 +82,7 @@ pub struct Args {
     #[arg(long = "source-cache", value_name = "warm|cold", value_delimiter = ',')]
     source_caches: Vec<SourceCache>,
     /// Take the files of a shape so many times
-    #[arg(long, value_name = "FACTOR", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1, value_parser = grammar::number(1..=1_000_000_u32))]
     template_scale: u32,
     /// Compare states of the drives' write cache: on, off; it is brought back at the end
     #[arg(long = "write-cache", value_name = "STATE", value_delimiter = ',', value_parser = drive::state)]
@@ -128,7 +132,7 @@ pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<Exi
     let undone = clean::undo_own(journal);
     screen.finish();
     if let (Err(_), Err(also)) = (&measured, &undone) {
-        complain(&problem::message_of(also));
+        complain(&problem::of(also).to_string());
     }
     let document = measured?;
     paper.finish(&document, &screen)?;
@@ -142,8 +146,8 @@ fn request(args: &Args, places: &[Asked]) -> Result<CopyRequest, Problem> {
     let commands = grammar::commands(&args.commands, &policies)?;
     let source_caches = grammar::none_twice("--source-cache", &args.source_caches)?;
     let write_caches = grammar::none_twice("--write-cache", &args.write_caches)?;
-    let template = Template::resolve(&args.template, args.template_scale)
-        .map_err(|error| Problem::failed(error.to_string()).hint(error.hint()))?;
+    let template =
+        Template::resolve(&args.template, args.template_scale).map_err(|error| template_problem(&error))?;
     outside(&template, places)?;
     let simulated = places.iter().any(|place| matches!(place, Asked::Drive(_)));
     let limit = if simulated { LIMIT_ON_DRIVES } else { LIMIT };
@@ -161,6 +165,15 @@ fn request(args: &Args, places: &[Asked]) -> Result<CopyRequest, Problem> {
         force: args.force,
         argv: redact::arguments(std::env::args_os()),
     })
+}
+
+/// A template that cannot be had.
+pub(super) fn template_problem(error: &TemplateError) -> Problem {
+    let problem = match error {
+        TemplateError::Number { .. } | TemplateError::ScaledTree { .. } => Problem::usage,
+        _ => Problem::failed,
+    };
+    problem(error.to_string()).hint(error.hint())
 }
 
 /// A copy made inside of what is copied would copy itself.
@@ -200,7 +213,7 @@ fn on_places(
 
 /// Says what will be done, then does it.
 fn measure(run: &CopyRun, journal: &Journal, screen: &Screen, paper: &Paper) -> anyhow::Result<Document> {
-    paper.head(run.head())?;
+    screen.without_bar(|| paper.head(run.head()))?;
     let entered = run.enter(journal).map_err(|error| place_problem(&error, COMMAND))?;
     screen.say(&announcement(&entered.intents(), run.time_limit()));
     if let Some(temporary) = paper.temporary() {
@@ -220,7 +233,7 @@ fn measure(run: &CopyRun, journal: &Journal, screen: &Screen, paper: &Paper) -> 
 
 /// What will be written, synced and taken.
 fn announcement(intents: &[Intent], limit: Option<Duration>) -> String {
-    let mut text = String::new();
+    let mut lines = Vec::new();
     for Intent { directory, copies, bytes, gentle } in intents {
         let each = report::size(*bytes);
         let (manner, others) = if *gentle {
@@ -228,13 +241,10 @@ fn announcement(intents: &[Intent], limit: Option<Duration>) -> String {
         } else {
             ("and sync that file system before each trial", " No running cluster shares it.")
         };
-        let stop = limit.map_or_else(String::new, |limit| format!("; stops after {} s", limit.as_secs_f64()));
-        text += &report::wrapped(
-            &format!("will write {copies} x {each} in {directory} {manner}{stop}.{others}"),
-            0,
-        );
+        let stop = limit.map_or_else(String::new, |limit| format!("; stops after {}", grammar::shown(limit)));
+        lines.push(format!("will write {copies} x {each} in {directory} {manner}{stop}.{others}"));
     }
-    text.trim_end().to_owned()
+    lines.join("\n")
 }
 
 /// A run that was killed may have left something: said once, and how to be rid of it.

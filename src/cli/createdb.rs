@@ -10,7 +10,7 @@ use anstream::ColorChoice;
 use super::paper::Paper;
 use super::places::{self, Recording, place_problem};
 use super::problem::{Problem, Status};
-use super::rounds::Rounds;
+use super::rounds::{Defaults, Rounds};
 use super::screen::Screen;
 use super::{clean, grammar, redact};
 use crate::lab::createdb::{CreatedbError, CreatedbRequest, CreatedbRun, CreatedbSurvey};
@@ -33,11 +33,18 @@ const COMMAND: &str = "fsynclab createdb --scratch";
 /// A cluster takes seconds to make and a copy seconds on a slow drive.
 const TIME_LIMIT: Duration = Duration::from_mins(30);
 
+const DEFAULTS: Defaults = Defaults {
+    rounds: "7; with --live 1",
+    warmup: "1; with --live 0",
+    order: "shuffled",
+    time_limit: "30min",
+};
+
 /// How long CREATE and DROP DATABASE take on a real server, by strategy
 ///
 /// On scratch clusters (--scratch), made for the run and removed after it, or on a server that is there (--live).
 #[derive(Debug, clap::Args)]
-#[command(disable_help_flag = true)]
+#[command(disable_help_flag = true, mut_args(|arg| DEFAULTS.tell(arg)))]
 pub struct Args {
     /// A database name, connection parameters or a URI, as psql takes them
     #[arg(value_name = "CONNINFO")]
@@ -122,10 +129,10 @@ struct Work {
     #[arg(long = "strategy", value_name = "STRATEGY", value_delimiter = ',', value_parser = strategy)]
     strategies: Vec<Strategy>,
     /// Databases created in a row, then dropped in a row
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = grammar::number(1..=1000_u16))]
     creates: u16,
     /// Sessions at once; several numbers are compared
-    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1", value_parser = grammar::number(1..=1000_u16))]
     jobs: Vec<u16>,
     /// Dirty so much of another database before each CREATE
     #[arg(long, value_name = "SIZE", value_parser = grammar::size)]
@@ -270,7 +277,7 @@ fn on_places(
     paper: &Paper,
 ) -> anyhow::Result<Document> {
     for intent in survey.intents() {
-        screen.say(report::wrapped(&format!("{intent}."), 0).trim_end());
+        screen.say(&format!("{intent}."));
     }
     screen.event(Event::Phase(Phase::Making));
     let run = survey.make(making).map_err(|error| place_problem(&error, COMMAND))?;
@@ -295,9 +302,9 @@ fn measure(run: &CreatedbRun, journal: &Journal, screen: &Screen, paper: &Paper)
     };
     let entered = run.enter(journal, screen).map_err(stopped)?;
     for cost in entered.costs().map_err(|error| problem(&error))? {
-        screen.say(report::wrapped(&format!("{cost}."), 0).trim_end());
+        screen.say(&format!("{cost}."));
     }
-    paper.head(entered.head())?;
+    screen.without_bar(|| paper.head(entered.head()))?;
     if let Some(temporary) = paper.temporary() {
         journal.push(&temporary)?;
     }

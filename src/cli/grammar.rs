@@ -1,12 +1,30 @@
-//! The small grammars of the command line: durations, orders, lists of policies.
+//! The small grammars of the command line: numbers, durations, orders, lists of policies.
 
 use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::time::Duration;
 
 use super::problem::Problem;
 use crate::lab::Order;
 use crate::lab::command::{Command, CommandError};
 use crate::replay::policy::Policy;
+
+/// A whole number within a range.
+pub fn number<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync
+where
+    T: FromStr + PartialOrd + Display + Clone + Send + Sync + 'static,
+{
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| format!("a whole number from {} to {} is needed", range.start(), range.end()))
+    }
+}
+
+/// A whole number, 0 included.
+pub fn seed(text: &str) -> Result<u64, String> {
+    number(0..=u64::MAX)(text)
+}
 
 /// A duration with its unit: `500ms`, `60s`, `1.5min`, `2 h`, `1d`.
 pub fn duration(text: &str) -> Result<Duration, String> {
@@ -19,7 +37,20 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     let Some((_, seconds)) = UNITS.iter().find(|(name, _)| *name == unit) else {
         return Err(format!("a duration needs its unit (ms, s, min, h, d), as in {number}s"));
     };
-    Duration::try_from_secs_f64(number * seconds).map_err(|_| "that is too long".to_owned())
+    let duration = Duration::try_from_secs_f64(number * seconds).ok();
+    duration.filter(|it| *it <= LONGEST).ok_or_else(|| format!("at most {} are possible", shown(LONGEST)))
+}
+
+/// Longer than this nobody waits; in nanoseconds it is still a u64.
+const LONGEST: Duration = Duration::from_hours(24 * 36_500);
+
+/// A duration as it could have been typed, in the largest unit in which it is a whole number.
+pub fn shown(duration: Duration) -> String {
+    const UNITS: [(&str, u128); 4] = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)];
+    let ms = duration.as_millis();
+    let whole = UNITS.iter().find(|(_, each)| ms >= *each && ms.is_multiple_of(*each));
+    let (unit, each) = whole.unwrap_or(&("ms", 1));
+    format!("{} {unit}", ms / each)
 }
 
 /// A size: bytes, or a number with kB, MB, GB, TB (each 1024 times the one before, as in PostgreSQL), KiB, MiB, GiB.
@@ -101,6 +132,23 @@ mod tests {
         assert!(duration("60").is_err_and(|error| error.contains("60s")));
         for wrong in ["", "s", "-1s", "1 fortnight", "1,5s", "1e3s", "nan s", "99999999999999999999d"] {
             assert!(duration(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(duration("9999999999d"), Err("at most 36500 d are possible".to_owned()));
+    }
+
+    #[test]
+    fn a_duration_is_shown_as_it_could_have_been_typed() {
+        for text in ["1500 ms", "90 s", "5 min", "30 h", "30 d"] {
+            assert_eq!(duration(text).map(shown).as_deref(), Ok(text));
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_told_the_range() {
+        let rounds = number(1..=1000_u32);
+        assert_eq!(rounds("1000"), Ok(1000));
+        for wrong in ["", "0", "1001", "-1", "1.5", "x"] {
+            assert_eq!(rounds(wrong), Err("a whole number from 1 to 1000 is needed".to_owned()), "{wrong}");
         }
     }
 

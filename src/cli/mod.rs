@@ -8,6 +8,7 @@ mod copy;
 mod createdb;
 mod drive;
 mod grammar;
+mod lines;
 mod man;
 mod output;
 mod paper;
@@ -27,7 +28,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anstream::ColorChoice;
-use clap::{ArgAction, Parser, Subcommand};
+use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::sys::signals::outlive_file_size_limit;
 
@@ -40,10 +41,13 @@ Exit status: 0 done; 1 an arm or the run failed; 2 wrong usage; 3 nothing could 
 /// Heads the options that every command takes.
 const GENERAL: &str = "General options";
 
+/// Stand in the help for values that are numbers.
+const NUMBERS: [&str; 5] = ["N", "DURATION", "RATE", "SIZE", "FACTOR"];
+
 /// What it costs, on this storage, to be sure that data is on disk, and whether it is really there
 #[derive(Debug, Parser)]
-#[command(name = "fsynclab", version, disable_help_flag = true, disable_help_subcommand = true)]
-#[command(after_help = EXIT_STATUS, max_term_width = 100)]
+#[command(name = "fsynclab", version, disable_help_flag = true)]
+#[command(after_help = EXIT_STATUS, max_term_width = 79)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -80,7 +84,8 @@ pub fn main() -> ExitCode {
         complain(&Problem::failed(error.to_string()).to_string());
         return Status::Failed.into();
     }
-    let cli = match Cli::try_parse() {
+    let read = definitions().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match read {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
@@ -100,21 +105,36 @@ pub fn main() -> ExitCode {
         Command::Man(args) => man::run(&args, color).map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| {
-        complain(&problem::message_of(&error));
-        problem::status_of(&error).into()
+        let problem = problem::of(&error);
+        complain(&problem.to_string());
+        problem.status().into()
     })
 }
 
-/// A line on stderr; one that takes nothing changes no exit status.
+/// The command line, as it is read, completed and put into manual pages.
+fn definitions() -> clap::Command {
+    hyphens_in_numbers(Cli::command())
+}
+
+/// Options whose value is a number take one that begins with a hyphen too, so that what is wrong with it is said in this
+/// program's words.
+fn hyphens_in_numbers(command: clap::Command) -> clap::Command {
+    let is_number = |arg: &Arg| {
+        arg.get_value_names().is_some_and(|names| names.iter().any(|name| NUMBERS.contains(&name.as_str())))
+    };
+    let take = |arg: Arg| if is_number(&arg) { arg.allow_hyphen_values(true) } else { arg };
+    command.mut_args(take).mut_subcommands(hyphens_in_numbers)
+}
+
+/// A message on stderr; one that takes nothing changes no exit status.
 fn complain(message: &str) {
-    writeln!(io::stderr(), "{message}").ok();
+    writeln!(io::stderr(), "{}", lines::wrapped(message)).ok();
 }
 
 /// Help and version go to stdout with status 0, what is wrong to stderr with status 2.
 fn usage(error: &clap::Error) -> ExitCode {
     if error.use_stderr() {
-        // As [`complain`].
-        error.print().ok();
+        complain(error.render().to_string().trim_end());
         return Status::Usage.into();
     }
     match output::print(&error.render().ansi().to_string(), ColorChoice::Auto) {
@@ -128,12 +148,10 @@ fn usage(error: &clap::Error) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
-    use super::Cli;
+    use super::*;
 
     #[test]
     fn the_definitions_contradict_each_other_nowhere() {
-        Cli::command().debug_assert();
+        definitions().debug_assert();
     }
 }

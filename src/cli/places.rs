@@ -4,11 +4,14 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
+use nix::errno::Errno;
 
 use super::problem::Problem;
 use crate::place::{Asked, Making, PlaceError};
 use crate::simdrive;
+use crate::sys::SysError;
 use crate::sys::journal::Journal;
+use crate::sys::kernel::Call;
 
 const INTO: &str = "into";
 const SIM: &str = "sim";
@@ -88,7 +91,7 @@ impl clap::Args for Places {
             .long(SIM)
             .value_name("SPEC")
             .action(ArgAction::Append)
-            .help("A simulated drive to work on: MODEL[,write-cache=on|off][,flush=honest|ignored][,fs=ext4|xfs|btrfs][,size=4GiB][,mount=OPTIONS]; may be repeated");
+            .help("A simulated drive to work on: MODEL and, after commas, write-cache=on|off, flush=honest|ignored, fs=ext4|xfs|btrfs, size=4GiB, mount=OPTIONS (last); may be repeated");
         Recording::augment_args(command.arg(into).arg(sim))
     }
 
@@ -120,15 +123,29 @@ pub fn scratch(given: &[OsString]) -> Result<Vec<Asked>, Problem> {
 }
 
 fn distinct(asked: impl Iterator<Item = Result<Asked, simdrive::Error>>) -> Result<Vec<Asked>, Problem> {
-    let mut places = Vec::new();
+    let mut places: Vec<Asked> = Vec::new();
     for asked in asked {
         let asked = asked.map_err(|error| drive_problem(&error))?;
-        if places.contains(&asked) {
-            return Err(Problem::usage(format!("the place \"{asked}\" is given twice")));
+        if asked == Asked::Directory(PathBuf::new()) {
+            return Err(
+                Problem::usage("a place has no name: \"\"").hint(Some("\".\" is the current directory"))
+            );
+        }
+        if let Some(known) = places.iter().find(|known| resolved(known) == resolved(&asked)) {
+            let also = if *known == asked { String::new() } else { format!(" (as \"{known}\" too)") };
+            return Err(Problem::usage(format!("the place \"{asked}\" is given twice{also}")));
         }
         places.push(asked);
     }
     Ok(places)
+}
+
+/// The same for every path to a directory; what is not there is told later.
+fn resolved(place: &Asked) -> Asked {
+    match place {
+        Asked::Directory(path) => Asked::Directory(path.canonicalize().unwrap_or_else(|_| path.clone())),
+        Asked::Drive(_) => place.clone(),
+    }
 }
 
 /// A place that cannot be had; `command` is what a directory is given to: `fsynclab copy --into`.
@@ -136,8 +153,16 @@ pub fn place_problem(error: &PlaceError, command: &str) -> Problem {
     if let PlaceError::Drive(error) = error {
         return drive_problem(error);
     }
-    let problem = if error.is_refusal() { Problem::refused } else { Problem::failed };
+    let problem = if error.is_refusal() || takes_nothing(error) { Problem::refused } else { Problem::failed };
     problem(error.to_string()).hint(error.hint(command))
+}
+
+/// Whether it is a directory in which nobody can make anything: one that is mounted read-only, of others, or of a file
+/// system that only the kernel fills.
+fn takes_nothing(error: &PlaceError) -> bool {
+    let PlaceError::Sys(SysError::Fault(fault)) = error else { return false };
+    let denied = [Errno::EROFS, Errno::EACCES, Errno::EPERM, Errno::ENOENT, Errno::EOPNOTSUPP];
+    fault.call == Call::Mkdir && denied.contains(&fault.errno)
 }
 
 /// A simulated drive that cannot be had.
@@ -180,6 +205,8 @@ mod tests {
             (&["--sim", "liar,fs=zfs"], "expected ext4, xfs or btrfs"),
             (&["--sim", "cloud-3000,write-cache=on"], "has no write cache to switch on"),
             (&["--sim", "liar", "--into", "sim:liar"], "the place \"sim:liar\" is given twice"),
+            (&["--into", "/tmp", "--into", "/proc/self/root/tmp/."], "is given twice (as \"/tmp\" too)"),
+            (&["--into", ""], "hint: \".\" is the current directory"),
             (&["--into", "/mnt", "--write-log", "log"], "records one simulated drive, and 0 are given"),
         ] {
             let problem = asked(arguments).expect_err(words);

@@ -45,7 +45,8 @@ struct CopyArgs {
     /// A built-in template, a directory or a shape file: its names and sizes; contents are made for the run
     #[arg(value_name = "TEMPLATE", default_value = "pg15")]
     template: OsString,
-    /// The drive, MODEL[,write-cache=on|off][,flush=honest|ignored][,fs=ext4|xfs|btrfs][,size=SIZE][,mount=OPTIONS]
+    /// The drive: MODEL and, after commas, write-cache=on|off, flush=honest|ignored, fs=ext4|xfs|btrfs, size=SIZE,
+    /// mount=OPTIONS (last)
     #[arg(long, value_name = "SPEC", value_parser = spec)]
     sim: Spec,
     /// Policies, NAME[+AXIS=VALUE]…
@@ -57,16 +58,16 @@ struct CopyArgs {
     )]
     policies: Vec<String>,
     /// Random cuts during the copy, and as many after its end
-    #[arg(long, value_name = "N", default_value_t = 300)]
+    #[arg(long, value_name = "N", default_value_t = 300, value_parser = grammar::number(0..=1_000_000_usize))]
     cuts: usize,
     /// About so many images at flushes and acknowledgements, at least two at each
-    #[arg(long, value_name = "N", default_value_t = 600)]
+    #[arg(long, value_name = "N", default_value_t = 600, value_parser = grammar::number(0..=1_000_000_usize))]
     aimed: usize,
     /// At every flush and acknowledgement all combinations of up to 12 volatile writes, and many of more
     #[arg(long, conflicts_with = "aimed")]
     exhaustive: bool,
     /// Every random choice follows from it [default: a new one, printed]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = grammar::seed)]
     seed: Option<u64>,
     /// Write the results to FILE, replaced after every policy; - is standard output, and nothing else goes there
     #[arg(long, value_name = "FILE")]
@@ -133,8 +134,8 @@ pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<Exi
 
 fn request(args: &CopyArgs) -> Result<PlugRequest, Problem> {
     let policies = grammar::policies(&args.policies)?;
-    let template = Template::resolve(&args.template, 1)
-        .map_err(|error| Problem::failed(error.to_string()).hint(error.hint()))?;
+    let template =
+        Template::resolve(&args.template, 1).map_err(|error| super::copy::template_problem(&error))?;
     let seed = args.seed.unwrap_or_else(fresh_seed);
     Ok(PlugRequest {
         spec: args.sim.clone(),

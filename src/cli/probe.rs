@@ -50,7 +50,7 @@ pub struct Args {
     #[command(flatten)]
     recording: Recording,
     /// Seconds for each line, as pg_test_fsync takes them
-    #[arg(short = 's', long, value_name = "N", conflicts_with = "time", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 's', long, value_name = "N", conflicts_with = "time", value_parser = grammar::number(1..=1_000_000_u32))]
     secs_per_test: Option<u32>,
     /// How long all of it takes
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = grammar::duration)]
@@ -62,10 +62,10 @@ pub struct Args {
     #[arg(long)]
     pg: bool,
     /// Slices of each line
-    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = grammar::number(1..=1_000_000_u32))]
     rounds: u32,
     /// The order of slices follows from it [default: a new one, printed]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = grammar::seed)]
     seed: Option<u64>,
     /// Write the results to FILE, replaced after every round; - is standard output, and nothing else goes there
     #[arg(long, value_name = "FILE")]
@@ -190,7 +190,7 @@ fn measure(
     paper: &Paper,
 ) -> anyhow::Result<Document> {
     if !args.pg {
-        paper.head(run.head())?;
+        screen.without_bar(|| paper.head(run.head()))?;
     }
     let entered = run.enter(journal).map_err(|error| place_problem(&error, COMMAND))?;
     if let Some(temporary) = paper.temporary() {

@@ -86,19 +86,20 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// The status of any error: what is no [`Problem`] is a failure.
-pub fn status_of(error: &anyhow::Error) -> Status {
-    if let Some(SysError::Unread { stop: Some(Stop::Signal(signal)), .. }) = error.downcast_ref() {
-        return Status::Signal(*signal);
-    }
-    error.downcast_ref().map_or(Status::Failed, Problem::status)
-}
-
-/// What is printed of any error; the wings' messages name their causes themselves.
-pub fn message_of(error: &anyhow::Error) -> String {
+/// Any error as a problem: what is none is a failure, unless nothing can be begun without a journal. The wings' messages
+/// name their causes themselves.
+pub fn of(error: &anyhow::Error) -> Problem {
     if let Some(problem) = error.downcast_ref::<Problem>() {
-        return problem.to_string();
+        return problem.clone();
     }
-    let hint = error.downcast_ref::<SysError>().and_then(SysError::hint);
-    Problem::failed(error.to_string()).hint(hint).to_string()
+    match error.downcast_ref::<SysError>() {
+        Some(error @ (SysError::StateDirectory(_) | SysError::NoHome)) => {
+            Problem::refused(error.to_string()).hint(error.hint())
+        }
+        Some(SysError::Unread { stop: Some(Stop::Signal(signal)), .. }) => {
+            Problem { status: Status::Signal(*signal), ..Problem::failed(error.to_string()) }
+        }
+        Some(error) => Problem::failed(error.to_string()).hint(error.hint()),
+        None => Problem::failed(error.to_string()),
+    }
 }

@@ -12,9 +12,9 @@ use super::createdb::{Connection, servers};
 use super::paper::Paper;
 use super::places::{self, Recording, place_problem};
 use super::problem::{Problem, Status};
-use super::rounds::Rounds;
+use super::rounds::{Defaults, Rounds};
 use super::screen::Screen;
-use super::{clean, redact};
+use super::{clean, grammar, redact};
 use crate::lab::restore::{Origin, RestoreRequest, RestoreRun, RestoreRunError, RestoreSurvey};
 use crate::place::Making;
 use crate::report;
@@ -35,13 +35,16 @@ const COMMAND: &str = "fsynclab restore --scratch";
 /// A restore takes what it takes, unless a limit was asked for.
 const TIME_LIMIT: Duration = Duration::from_hours(24 * 30);
 
+const DEFAULTS: Defaults =
+    Defaults { rounds: "3; with --live 1", warmup: "0", order: "in-turn", time_limit: "30d" };
+
 /// How long a restore takes on a real server, per setting or build
 ///
 /// CREATE DATABASE, the load by `pg_dump | psql`, psql or pg_restore, ANALYZE and CHECKPOINT, in clusters made for the run
 /// and removed after it. The source is only read. A plain dump is read before psql gets it: one that reaches beyond its
 /// database is refused.
 #[derive(Debug, clap::Args)]
-#[command(disable_help_flag = true)]
+#[command(disable_help_flag = true, mut_args(|arg| DEFAULTS.tell(arg)))]
 #[command(group = clap::ArgGroup::new("origin").required(true).args(["from", "dump"]))]
 pub struct Args {
     /// With --live, the server: a database name, connection parameters or a URI, as psql takes them
@@ -59,7 +62,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "dump")]
     dump_once: bool,
     /// Sessions of pg_restore at once
-    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = grammar::number(1..=1000_u16))]
     jobs: u16,
     /// A directory to make clusters in, or sim:SPEC; may be repeated
     #[arg(long, value_name = "PLACE")]
@@ -190,13 +193,13 @@ fn on_places(
 /// Says what will be done, then does it.
 fn measure(run: &RestoreRun, journal: &Journal, screen: &Screen, paper: &Paper) -> anyhow::Result<Document> {
     for intent in run.intents() {
-        screen.say(report::wrapped(&format!("{intent}."), 0).trim_end());
+        screen.say(&format!("{intent}."));
     }
     let entered = run.enter(journal, screen).map_err(|error| stopped(&error, screen))?;
     for cost in entered.costs().map_err(|error| stopped(&error, screen))? {
-        screen.say(report::wrapped(&format!("{cost}."), 0).trim_end());
+        screen.say(&format!("{cost}."));
     }
-    paper.head(entered.head())?;
+    screen.without_bar(|| paper.head(entered.head()))?;
     if let Some(temporary) = paper.temporary() {
         journal.push(&temporary)?;
     }

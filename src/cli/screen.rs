@@ -5,17 +5,24 @@
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::thread;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::lines;
 use crate::report;
 use crate::sys::signals::Signals;
 use crate::sys::watch::{Event, Phase, Stop, Watch};
 
 /// How often the bar is drawn.
 const TICK: Duration = Duration::from_millis(100);
+
+/// Before the first round; `wide_msg` is cut to what the terminal leaves for it.
+const BEFORE: &str = "{elapsed} {wide_msg}";
+/// From the first round on.
+const ROUND: &str = "{prefix} [{bar:10}] {elapsed} {wide_msg}";
 
 /// Who looks on: the user.
 pub struct Screen {
@@ -31,6 +38,7 @@ pub struct Screen {
 /// What is being done and how far it has come, for the thread that draws.
 #[derive(Default)]
 struct Now {
+    trial: Mutex<String>,
     phase: AtomicUsize,
     done: AtomicU64,
     /// 0 where the phase does not say how far it has come.
@@ -51,9 +59,11 @@ impl Now {
     fn words(&self) -> String {
         let phase = Phase::ALL.get(self.phase.load(Ordering::Relaxed)).map_or("", |phase| phase.name());
         let (done, total) = (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed));
+        let trial = locked(&self.trial);
+        let between = if trial.is_empty() { "" } else { " " };
         match done.saturating_mul(100).checked_div(total) {
-            Some(percent) => format!("{phase} {percent} %"),
-            None => phase.to_owned(),
+            Some(percent) => format!("{trial}{between}{phase} {percent} %"),
+            None => format!("{trial}{between}{phase}"),
         }
     }
 }
@@ -70,7 +80,7 @@ impl Screen {
     /// Progress as stderr can take it.
     pub fn new(signals: Signals, verbose: bool) -> Self {
         let now = Arc::<Now>::default();
-        let bar = (!verbose && io::stderr().is_terminal()).then(|| bar(&now));
+        let bar = (!verbose && io::stderr().is_terminal()).then(bar);
         Self { signals, verbose, bar, drawn: Once::new(), now, line: Mutex::default() }
     }
 
@@ -81,49 +91,56 @@ impl Screen {
         }
     }
 
-    /// A line on stderr, above the bar. A stderr that takes nothing is no reason to end a run.
+    /// Lines on stderr, above the bar. A stderr that takes nothing is no reason to end a run.
     pub fn say(&self, text: &str) {
-        let write = || writeln!(io::stderr(), "{text}").ok();
+        self.without_bar(|| writeln!(io::stderr(), "{}", lines::wrapped(text)).ok());
+    }
+
+    /// What writes to stdout while the bar may be there: a terminal shows both.
+    pub fn without_bar<T>(&self, write: impl FnOnce() -> T) -> T {
         match &self.bar {
             Some(bar) => bar.suspend(write),
             None => write(),
-        };
+        }
     }
 
     fn round(&self, round: u32, rounds: u32) {
         if let Some(bar) = &self.bar {
+            if round == 1 {
+                bar.set_style(style(ROUND));
+            }
             bar.set_length(u64::from(rounds));
             bar.set_position(u64::from(round - 1));
+            bar.set_prefix(format!("round {round}/{rounds}"));
         }
-        *self.lock() = Line { round, rounds, trials: String::new() };
+        *locked(&self.line) = Line { round, rounds, trials: String::new() };
     }
 
     fn trial(&self, arm: &str, position: u32, positions: u32) {
-        if let Some(bar) = &self.bar {
-            bar.set_message(format!("{arm} ({position} of {positions})"));
-        } else if self.verbose {
+        *locked(&self.now.trial) = format!("{arm} ({position} of {positions})");
+        if self.verbose {
             self.say(&format!("trial {position} of {positions}: {arm}"));
         }
     }
 
     fn trial_done(&self, arm: &str, elapsed_ns: Option<u64>) {
         let took = elapsed_ns.map_or_else(|| "no result".to_owned(), report::duration);
-        let mut line = self.lock();
+        let mut line = locked(&self.line);
         let comma = if line.trials.is_empty() { "" } else { ", " };
         write!(line.trials, "{comma}{arm} {took}").ok();
     }
 
     /// Says what the round that is over was like; for those who see no bar.
     fn round_done(&self) {
-        let line = std::mem::take(&mut *self.lock());
+        let line = std::mem::take(&mut *locked(&self.line));
         if self.bar.is_none() && !line.trials.is_empty() {
             self.say(&format!("round {} of {}: {}", line.round, line.rounds, line.trials));
         }
     }
+}
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Line> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Watch for Screen {
@@ -138,7 +155,7 @@ impl Watch for Screen {
             Event::Phase(phase) => {
                 self.now.begin(phase);
                 if let Some(bar) = &self.bar {
-                    self.drawn.call_once(|| bar.enable_steady_tick(TICK));
+                    self.drawn.call_once(|| draw(bar, &self.now));
                 }
                 if phase == Phase::WritingResults {
                     self.round_done();
@@ -157,15 +174,24 @@ impl Watch for Screen {
     }
 }
 
-fn bar(now: &Arc<Now>) -> ProgressBar {
-    let now = Arc::clone(now);
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    let template = "round {pos}/{len} [{bar:20}] {elapsed} {msg} {now}";
+fn bar() -> ProgressBar {
+    ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style(BEFORE))
+}
+
+fn style(template: &str) -> ProgressStyle {
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-    let words = move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
-        // A bar that cannot be drawn is no reason to end a run.
-        out.write_str(&now.words()).ok();
-    };
-    bar.set_style(style.progress_chars("=> ").with_key("now", words));
-    bar
+    style.progress_chars("=> ")
+}
+
+/// Draws the bar in a thread of its own until it is finished or gone: who works only stores what is being done.
+fn draw(bar: &ProgressBar, now: &Arc<Now>) {
+    let (bar, now) = (bar.downgrade(), Arc::clone(now));
+    thread::spawn(move || {
+        while let Some(bar) = bar.upgrade().filter(|bar| !bar.is_finished()) {
+            bar.set_message(now.words());
+            bar.tick();
+            drop(bar);
+            thread::sleep(TICK);
+        }
+    });
 }

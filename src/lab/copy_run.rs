@@ -5,12 +5,15 @@
 use std::path::Path;
 use std::time::Duration;
 
+use nix::errno::Errno;
+
 use super::arm::Arm;
 use super::bystander::{NoCopy, Rate};
 use super::cached::{CachedArm, Caches};
 use super::command::{self, Command};
 use super::conduct::{Run, conduct};
 use super::copy::{Bench, CopyArm, NAMES, SOURCE, Way, Workshop};
+use super::copy_notes;
 use super::copy_policy;
 use super::head::head;
 use super::plan::Plan;
@@ -26,7 +29,7 @@ use crate::results::{Document, Failed, Input, Kind};
 use crate::storage::{Attached, Cache};
 use crate::sys::clock;
 use crate::sys::journal::Journal;
-use crate::sys::kernel::Kernel;
+use crate::sys::kernel::{Fault, Kernel};
 use crate::sys::real::Real;
 use crate::sys::run_directory::RunDirectory;
 use crate::sys::tallied::Tallied;
@@ -68,11 +71,21 @@ pub enum CopyRunError<E> {
     #[error(transparent)]
     Place(#[from] PlaceError),
     /// A source could not be made from its shape.
-    #[error("could not make the source: {0}")]
-    Build(BuildError),
+    #[error("could not make the source: {error}{full}")]
+    Build {
+        /// Why.
+        error: BuildError,
+        /// Where there is no space left: what was written and what is free.
+        full: String,
+    },
     /// A source could not be copied to its place.
-    #[error("could not stage the source: {0}")]
-    Stage(EngineError),
+    #[error("could not stage the source: {error}{full}")]
+    Stage {
+        /// Why.
+        error: EngineError,
+        /// Where there is no space left: what was written and what is free.
+        full: String,
+    },
     /// An arm could not be made.
     #[error("{}", .0.text)]
     Failed(Failed),
@@ -252,12 +265,13 @@ fn workshop<'a, K: Kernel, E>(
         None => {
             place.make_room_for(template.shape.bytes())?;
             let sync = if place.is_gentle() { BuildSync::EachFile } else { BuildSync::FileSystem };
-            build(&Real, &template.shape, &made, request.plan.seed, sync, bench.watch).map_err(of_build)?;
+            build(&Real, &template.shape, &made, request.plan.seed, sync, bench.watch)
+                .map_err(|error| of_build(error, place, &made))?;
             (made.clone(), Some(made))
         }
         Some(tree) if needs_private => {
             place.make_room_for(template.shape.bytes())?;
-            stage(tree, &made, bench.watch).map_err(of_engine)?;
+            stage(tree, &made, bench.watch).map_err(|error| of_engine(error, place, &made))?;
             (tree.clone(), Some(made))
         }
         Some(tree) => (tree.clone(), None),
@@ -271,17 +285,31 @@ fn stage(tree: &Path, to: &Path, watch: &dyn Watch) -> Result<(), EngineError> {
     Engine::new(&Real, &policy, Means::default())?.replay(tree, to, watch, &()).map(drop)
 }
 
-fn of_build<E>(error: BuildError) -> CopyRunError<E> {
+fn of_build<E>(error: BuildError, place: &Place, made: &Path) -> CopyRunError<E> {
     match error {
         BuildError::Stopped(_) => CopyRunError::Stopped,
-        error @ BuildError::Fault(_) => CopyRunError::Build(error),
+        BuildError::Fault(fault) => {
+            CopyRunError::Build { full: if_full(&fault, place, made), error: fault.into() }
+        }
     }
 }
 
-fn of_engine<E>(error: EngineError) -> CopyRunError<E> {
+fn of_engine<E>(error: EngineError, place: &Place, made: &Path) -> CopyRunError<E> {
     match error {
         EngineError::Stopped(_) => CopyRunError::Stopped,
-        error => CopyRunError::Stage(error),
+        EngineError::Fault(fault) => {
+            CopyRunError::Stage { full: if_full(&fault, place, made), error: fault.into() }
+        }
+        error @ EngineError::Jobs { .. } => CopyRunError::Stage { error, full: String::new() },
+    }
+}
+
+/// How far the source came where there is no space left, as an arm tells it.
+fn if_full(fault: &Fault, place: &Place, made: &Path) -> String {
+    if matches!(fault.errno, Errno::ENOSPC | Errno::EDQUOT) {
+        copy_notes::full(place, made)
+    } else {
+        String::new()
     }
 }
 

@@ -92,6 +92,9 @@ impl FromStr for Policy {
     fn from_str(text: &str) -> Result<Self, PolicyError> {
         let mut parts = text.split('+').peekable();
         let name = parts.next().unwrap_or_default();
+        if name.is_empty() {
+            return Err(PolicyError::NoName { given: text.to_owned() });
+        }
         let row = table::find(name).ok_or_else(|| PolicyError::policy(name))?;
         let mut axes = row.axes;
         let mut given: Vec<Axis> = Vec::new();

@@ -62,6 +62,11 @@ pub fn text(output: &Output) -> String {
     )
 }
 
+/// What a program said on stderr, in one line: where its lines are broken is of no concern to most tests.
+pub fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).replace('\n', " ")
+}
+
 /// A file system that an image file can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileSystem {

@@ -1,6 +1,6 @@
 //! What can be wrong with the text of a policy.
 
-use super::axes::Axis;
+use super::axes::{Axis, MOST_JOBS};
 use super::table;
 
 /// A text that is no policy.
@@ -13,6 +13,12 @@ pub enum PolicyError {
         given: String,
         /// What may have been meant.
         nearest: Option<&'static str>,
+    },
+    /// Nothing where a name should stand.
+    #[error("no policy is named in \"{given}\"")]
+    NoName {
+        /// As typed.
+        given: String,
     },
     /// No such axis.
     #[error("unknown axis \"{given}\"")]
@@ -72,14 +78,14 @@ impl PolicyError {
     pub fn hint(&self) -> Option<String> {
         let (nearest, known) = match self {
             Self::UnknownPolicy { nearest, .. } => {
-                let names: Vec<_> = table::ROWS.iter().map(|row| row.name).collect();
-                (nearest, format!("policies: {}, and pg-VERSION", names.join(", ")))
+                (nearest, "fsynclab copy --list-policies prints all".to_owned())
             }
             Self::UnknownAxis { nearest, .. } => {
                 (nearest, format!("axes: {}", Axis::ALL.map(Axis::name).join(", ")))
             }
-            Self::UnknownValue { axis, nearest, .. } => {
-                (nearest, format!("{axis} takes: {}", axis.values().join(", ")))
+            Self::UnknownValue { axis, nearest, .. } => (nearest, format!("{axis} takes {}", values(*axis))),
+            Self::NoName { .. } => {
+                return Some("a policy is NAME[+AXIS=VALUE]..., with a comma between two".to_owned());
             }
             Self::NoValue { .. } => return Some("a policy is NAME[+AXIS=VALUE]...".to_owned()),
             Self::AxisTwice { .. } | Self::Meaningless { .. } => return None,
@@ -88,6 +94,15 @@ impl PolicyError {
             Some(nearest) => format!("did you mean \"{nearest}\"? {known}"),
             None => known,
         })
+    }
+}
+
+/// What an axis takes, the default marked.
+fn values(axis: Axis) -> String {
+    match axis {
+        Axis::Every => "a size from 64KiB (default: 1MiB), file or pass".to_owned(),
+        Axis::Jobs => format!("a number from 1 (the default) to {MOST_JOBS}"),
+        _ => axis.values().join(", ").replacen(',', " (the default),", 1),
     }
 }
 

@@ -88,16 +88,28 @@ fn a_canonical_text_has_the_axes_in_order_and_drops_those_of_the_base() {
 #[test]
 fn errors_name_what_was_typed_and_what_may_have_been_meant() {
     for (text, message, hint) in [
-        ("imediate", "unknown policy \"imediate\"", "did you mean \"immediate\"? policies: immediate, "),
-        ("xyz", "unknown policy \"xyz\"", "policies: immediate, deferred, "),
+        (
+            "imediate",
+            "unknown policy \"imediate\"",
+            "did you mean \"immediate\"? fsynclab copy --list-policies",
+        ),
+        ("xyz", "unknown policy \"xyz\"", "fsynclab copy --list-policies"),
         ("deferred+hnt=none", "unknown axis \"hnt\"", "did you mean \"hint\"? axes: copy, open, "),
         (
             "deferred+sync=aftr",
             "unknown value \"aftr\" of axis \"sync\"",
-            "did you mean \"after\"? sync takes: never, each, ",
+            "did you mean \"after\"? sync takes never (the default), each, ",
         ),
-        ("deferred+every=4kB", "unknown value \"4kB\" of axis \"every\"", "every takes: 1MiB, "),
-        ("deferred+jobs=0", "unknown value \"0\" of axis \"jobs\"", "jobs takes: 1, a number up to 1024"),
+        (
+            "deferred+every=4kB",
+            "unknown value \"4kB\" of axis \"every\"",
+            "every takes a size from 64KiB (default: 1MiB)",
+        ),
+        (
+            "deferred+jobs=0",
+            "unknown value \"0\" of axis \"jobs\"",
+            "jobs takes a number from 1 (the default) to 1024",
+        ),
         ("deferred+hint", "\"hint\" is not AXIS=VALUE", "a policy is NAME"),
     ] {
         let error = error(text);
@@ -105,7 +117,7 @@ fn errors_name_what_was_typed_and_what_may_have_been_meant() {
         assert!(error.hint().is_some_and(|it| it.starts_with(hint)), "{text}: {:?}", error.hint());
     }
     assert_eq!(error("deferred+jobs=2+jobs=2").to_string(), "axis \"jobs\" is given twice");
-    assert!(matches!(error(""), PolicyError::UnknownPolicy { .. }));
+    assert!(["", "+hint=none"].iter().all(|text| matches!(error(text), PolicyError::NoName { .. })));
 }
 
 #[test]

@@ -97,13 +97,11 @@ impl fmt::Display for Turns {
                 figure(*ops_per_sec),
                 attachment.name()
             ),
-            Self::RotationalProvesNothing { attachment } => {
-                write!(
-                    f,
-                    "\"rotational\" is only a default for {}: no argument from rotation",
-                    attachment.name()
-                )
-            }
+            Self::RotationalProvesNothing { attachment } => write!(
+                f,
+                "\"rotational\" is only a default for {}: no argument from rotation",
+                attachment.name()
+            ),
             Self::MediumNotKnown { ops_per_sec } => write!(
                 f,
                 "{} synced overwrites a second, and whether this is a platter or flash is not known",
