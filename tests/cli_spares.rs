@@ -234,7 +234,7 @@ fn a_limit_on_file_sizes_is_an_error_of_the_arm() {
     let work = bed("limit");
     let tree = work.path().join("tree");
     fs::create_dir(&tree).expect("a tree");
-    fs::write(tree.join("2619"), vec![0; 400_000]).expect("a large file");
+    fs::write(tree.join("2619"), "x".repeat(400_000)).expect("a large file");
     let mut command = fsynclab(&work.path().join("state"));
     command.arg("copy").arg(tree).args(["--rounds", "1"]).current_dir(work.path().join("here"));
     let output = in_shell("ulimit -f 100; exec", &command, "");
