@@ -123,7 +123,7 @@ fn names_are_copied_byte_for_byte_and_odd_things_are_skipped() {
         .map(|note| note.text.as_str())
         .collect();
     assert_eq!(skipped.len(), 2, "{skipped:?}");
-    assert!(skipped.iter().any(|text| text.ends_with("fifo\" is a FIFO")), "{skipped:?}");
+    assert!(skipped.iter().any(|text| text.ends_with("fifo\": a FIFO")), "{skipped:?}");
 }
 
 #[test]

@@ -250,7 +250,10 @@ fn a_results_file_that_was_cut_short_or_edited_is_refused_in_our_words() {
 #[test]
 fn a_time_too_short_for_one_operation_of_each_line_is_wrong_usage() {
     for time in ["0s", "1ms"] {
-        check(&["probe", "--beside-server", "--time", time], 2, &["too short", "hint: --time "]);
+        let output = run(&["probe", "--beside-server", "--time", time]);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(told.contains("too short") && told.contains("hint: --time "), "{told}");
     }
 }
 

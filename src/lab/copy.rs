@@ -299,12 +299,12 @@ impl<K: Kernel> Arm for CopyArm<'_, K> {
                 VerifyError::Fault(fault) => Halt::Failed(failed_call(&fault)),
                 VerifyError::Differs(_) => Halt::Failed(failed_otherwise(&error)),
             })?;
-        let other =
-            (*how != Verify::Off).then(|| copy_notes::other_source(&verified, &self.shop.input)).flatten();
+        self.changed.extend(verified.changed.iter().cloned());
+        let told = *how == Verify::Off || !self.changed.is_empty();
+        let other = (!told).then(|| copy_notes::other_source(&verified, &self.shop.input)).flatten();
         for note in copy_notes::verified(&verified).into_iter().chain(other) {
             self.note(note);
         }
-        self.changed.extend(verified.changed);
         Ok(())
     }
 

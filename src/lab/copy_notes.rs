@@ -79,7 +79,7 @@ pub(super) fn changed(paths: &BTreeSet<PathBuf>) -> Option<Note> {
 /// The source is no longer what it was when the run began, though it did not change during this copy.
 pub(super) fn other_source(verified: &Verified, input: &Input) -> Option<Note> {
     let is_same = (verified.files, verified.bytes) == (input.files, input.bytes);
-    (verified.changed.is_empty() && !is_same).then(|| {
+    (!is_same).then(|| {
         let text = format!(
             "changed during the run: the source had {} files with {} bytes, then {} with {}; the result is not comparable",
             input.files, input.bytes, verified.files, verified.bytes

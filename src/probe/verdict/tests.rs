@@ -335,3 +335,11 @@ fn more_writes_that_are_faster_are_an_inversion() {
         [Instability::FsyncFasterThanFdatasync { fsync: 30.524, fdatasync: 11.92 }]
     );
 }
+
+#[test]
+fn without_the_deciding_line_the_verdict_blames_no_counter() {
+    let nothing_asked = Facts { flushes_per_op: None, overwrite_ops_per_sec: None, ..disk(100.0) };
+    let verdict = judge(&nothing_asked);
+    assert_eq!(verdict.code, Code::CannotTell);
+    assert_eq!(verdict.reasons, [Reason::Turns(Turns::NotMeasured)]);
+}

@@ -107,9 +107,7 @@ impl fmt::Display for Turns {
                 "{} synced overwrites a second, and whether this is a platter or flash is not known",
                 figure(*ops_per_sec)
             ),
-            Self::NotMeasured => {
-                write!(f, "what the verdict needs was not measured: one block overwritten and synced (one8)")
-            }
+            Self::NotMeasured => write!(f, "the lines that the verdict needs (one8) were not measured"),
         }
     }
 }
