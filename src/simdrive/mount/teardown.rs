@@ -291,14 +291,20 @@ fn remove_home(record: &Record, connections: &[Mount]) -> Result<(), Error> {
 /// what does not match is not touched.
 fn undo(record: &Record) -> Result<Undone, Error> {
     let free = || queue::backing_file(record.loop_number).is_none();
+    let (served, attached) = (record.server_runs(), record.attached());
+    // Before anybody's mounts are read: who reads those of a process that is just ending may be left to unmount them, and
+    // would wait for a drive that hangs.
+    abort(attached)?;
     let everywhere = everywhere(record);
-    let there = record.server_runs()
-        || record.attached().is_some()
+    let there = served
+        || attached.is_some()
         || !everywhere.is_empty()
         || (free() && queue::directory(record.loop_number).exists());
     let mounted = || everywhere.iter().flat_map(|seen| &seen.connections).find_map(number_of);
-    // Once, and before anything else: a number that is free is given to the next connection, which may be another's.
-    abort(record.attached().or_else(mounted))?;
+    // Once: a number that is free is given to the next connection, which may be another's.
+    if attached.is_none() {
+        abort(mounted())?;
+    }
     signal_server(record, Signal::SIGKILL);
     for seen in &everywhere {
         let file_systems = seen.file_systems.iter().filter(|_| record.attached().is_some());
