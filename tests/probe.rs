@@ -254,7 +254,7 @@ fn a_data_directory_is_refused_with_the_directory_beside_it() {
     fs::write(data.join("global/pg_control"), "").expect("a file");
     let output =
         fsynclab(state.path()).arg("probe").arg(data.join("pg_wal")).output().expect("the program runs");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = common::told(&output);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     assert!(said.contains("15/main\" is the data directory of a cluster"), "{said}");
     let beside = fs::canonicalize(place.path()).expect("a path");

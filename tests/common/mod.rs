@@ -58,7 +58,7 @@ pub fn text(output: &Output) -> String {
         "{}\nstdout:\n{}\nstderr:\n{}",
         output.status,
         String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
+        told(output)
     )
 }
 
