@@ -70,6 +70,8 @@ fn check(call: &str, tamper: &str, wait_for: (&str, u64), change: impl Fn(&Path)
     strace.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let running = strace.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("strace");
     bed.wait_for_copy(wait_for.0, wait_for.1);
+    // Within one tick of the file system's clock nobody can tell which came first.
+    std::thread::sleep(Duration::from_millis(20));
     change(&bed.changing());
     let output = running.wait_with_output().expect("the program");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
