@@ -1,7 +1,7 @@
 //! Other people's `pg_test_fsync` output, 9.1 to 19: read, judged and compared, from the text alone.
 //!
-//! [`read`] takes bytes and gives sets, one a run, and the lines that could not be read; [`judge`] says
-//! what a set proves about the syncs; [`compare`] sets like beside like. Nothing here opens a file.
+//! [`read`] takes bytes and gives sets, one a run, and the lines that could not be read; [`judge`](judge()) says
+//! what a set proves about the syncs; [`compare`](compare()) sets like beside like. Nothing here opens a file.
 
 mod compare;
 mod figures;

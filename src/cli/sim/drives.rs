@@ -51,7 +51,7 @@ pub struct Umount {
 /// The drive
 #[derive(Debug, clap::Args)]
 struct Drive {
-    /// MODEL[,write-cache=on|off][,flush=honest|ignored][,fs=ext4|xfs|btrfs][,size=4GiB][,mount=OPTIONS]
+    /// `MODEL[,write-cache=on|off][,flush=honest|ignored][,fs=ext4|xfs|btrfs][,size=4GiB][,mount=OPTIONS]`
     #[arg(value_name = "SPEC")]
     spec: String,
     /// Decides the drive's angle and what ages its file system [default: a new one]

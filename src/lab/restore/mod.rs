@@ -1,5 +1,5 @@
 //! A whole run of restores: clusters made, a dump looked through, arms made and conducted. In three steps, so that what
-//! will be done can be said before it is: [`survey`](RestoreRun::survey) makes nothing, [`enter`](RestoreRun::enter) makes
+//! will be done can be said before it is: `survey` makes nothing, `enter` makes
 //! clusters and, where asked for, one dump for all trials, [`conduct`](Entered::conduct) measures.
 
 mod arm;

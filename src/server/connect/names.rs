@@ -2,7 +2,7 @@
 
 /// The first common name of the subject; nothing where there is none or it is no text.
 ///
-/// X.509 (RFC 5280, 4.1): Certificate = SEQUENCE { TBSCertificate = SEQUENCE { [0] version, serial, signature, issuer,
+/// X.509 (RFC 5280, 4.1): Certificate = SEQUENCE { TBSCertificate = SEQUENCE { \[0\] version, serial, signature, issuer,
 /// validity, subject, … } … }; a name is a SEQUENCE of SETs of SEQUENCEs of an object identifier and a string.
 pub fn common_name(certificate: &[u8]) -> Option<String> {
     const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];

@@ -3,7 +3,7 @@
 //! FILE_COPY asks the checkpointer for a checkpoint and sleeps until it is done, twice: before the copy and after it. A
 //! sleeping backend is in epoll_wait (or, before 13, in a timed sleep), a copying one is not. So the two longest sleeps are
 //! the checkpoints and what lies between them is the copy. It costs the server nothing: a look is one small file of /proc
-//! every [`EVERY`], and no answer is more precise than that. It needs the right to read that file: root, or the server's
+//! every `EVERY`, and no answer is more precise than that. It needs the right to read that file: root, or the server's
 //! own user. A copy under WAL_LOG waits for no checkpoint and has no such parts.
 
 use std::sync::atomic::{AtomicBool, Ordering};
