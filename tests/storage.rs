@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{FileSystem, Image, root_or_skip, run, scratch};
-use fsynclab::results::{NoteCode, Stack};
+use fsynclab::results::{Disk, NoteCode, Stack};
 use fsynclab::storage::{self, Root};
 use fsynclab::sys::kernel::Kernel;
 use fsynclab::sys::real::Real;
@@ -113,8 +113,12 @@ fn file_systems_in_images_are_followed_to_the_disk_below() {
         let found = stack(&image.path());
         assert_eq!((found.file_system.as_str(), found.journal), (name, journal), "{file_system:?}");
         assert_eq!(kinds(&found)[..3], [name, "loop", below.layers[0].kind.as_str()], "{file_system:?}");
-        assert_eq!(found.disks, below.disks, "{file_system:?}");
-        assert_eq!(found.counted, [image.device_name()], "{file_system:?}");
+        // In a chroot on an overlay nothing is known below: then the loop device stands for the disk.
+        let device = vec![image.device_name()];
+        let names = |disks: &[Disk]| disks.iter().map(|disk| disk.name.clone()).collect::<Vec<_>>();
+        let expected = if below.disks.is_empty() { device.clone() } else { names(&below.disks) };
+        assert_eq!(names(&found.disks), expected, "{file_system:?}");
+        assert_eq!(found.counted, device, "{file_system:?}");
         assert_eq!(found.barriers, Some(true), "{file_system:?}");
         assert!(flushes_of_one_sync(&image.path()) >= 1, "{file_system:?}");
     }

@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
 use nix::unistd::{AccessFlags, eaccess};
 use walkdir::WalkDir;
 
@@ -224,8 +225,11 @@ impl Scan {
         match kind(facts.file_type()) {
             Kind::Directory => self.shape.directories.push(name),
             Kind::File => {
-                if eaccess(path, AccessFlags::R_OK).is_err() {
-                    unreadable.push(path.to_path_buf());
+                match eaccess(path, AccessFlags::R_OK) {
+                    // Gone since its facts were read.
+                    Err(Errno::ENOENT) => return Ok(()),
+                    Err(_) => unreadable.push(path.to_path_buf()),
+                    Ok(()) => {}
                 }
                 let (size_bytes, allocated_bytes) = (facts.size(), facts.blocks() * 512);
                 self.shape.files.push(FileShape { path: name, size_bytes, allocated_bytes });

@@ -155,3 +155,21 @@ fn a_scaled_shape_has_so_many_times_the_files() {
     assert_eq!(names, ["d/a", "d/a~2", "d/a~3"]);
     assert_eq!(one.scaled(1), Ok(one));
 }
+
+#[test]
+fn a_file_that_comes_and_goes_while_names_are_read_is_not_called_unreadable() {
+    let top = tempfile::tempdir().expect("directory");
+    let fleeting = top.path().join("fleeting");
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                fs::write(&fleeting, "x").expect("file");
+                fs::remove_file(&fleeting).expect("the file");
+            }
+        });
+        let fault = (0..20_000).find_map(|_| Shape::scan(top.path()).err());
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(fault.is_none(), "{fault:?}");
+    });
+}
