@@ -36,7 +36,7 @@ fn a_run_keeps_what_its_kind_promises_and_judges_each_arm() {
         let bench = Bench::new("pgbench");
         let place = place("500M");
         let json = bench.state.path().join("results.json");
-        let arguments = ["-c", "2", "-T", "1", "-P", "1", "--vary", "synchronous_commit=on,off"];
+        let arguments = ["-c", "2", "-T", "2", "-P", "1", "--vary", "synchronous_commit=on,off"];
         let output = finished(scratch(&bench, major, &place.path(), &arguments).arg("--json").arg(&json));
         let said = common::text(&output).replace('\n', " ");
         assert!(output.status.success(), "{major}: {said}");
@@ -133,8 +133,8 @@ fn what_is_not_safe_or_not_understood_is_refused_with_its_status() {
     bench.close([]);
 }
 
-fn live(bench: &Bench, cluster: &Cluster, role: &str, arguments: &[&str]) -> Command {
-    let mut command = pgbench(bench, &["--live", "-s", "1", "-T", "1", "-U", role, "-d", "postgres", "-h"]);
+fn live(bench: &Bench, cluster: &Cluster, arguments: &[&str]) -> Command {
+    let mut command = pgbench(bench, &["--live", "-s", "1", "-U", "postgres", "-d", "postgres", "-h"]);
     command.arg(cluster.run_directory().join("socket")).args(arguments);
     command
 }
@@ -144,8 +144,8 @@ fn a_live_server_is_told_the_cost_and_left_as_it_was() {
     let bench = Bench::new("pgbench");
     let cluster = bench.cluster(16, &[]);
     let before = databases_and_settings(&cluster);
-    let vary = ["--vary", "wal_sync_method=fsync,fdatasync"];
-    let output = finished(&mut live(&bench, &cluster, "postgres", &vary));
+    let vary = ["-T", "1", "--vary", "wal_sync_method=fsync,fdatasync"];
+    let output = finished(&mut live(&bench, &cluster, &vary));
     let said = common::text(&output).replace('\n', " ");
     assert!(output.status.success(), "{said}");
     assert!(said.contains("2 runs of 1 s with 1 clients in a database of ours of about 16 MB"), "{said}");
@@ -153,7 +153,7 @@ fn a_live_server_is_told_the_cost_and_left_as_it_was() {
     // The disk of its WAL is found by its data directory, and probed beside that.
     assert!(said.contains("Syncs a second where the WAL of server lies"), "{said}");
     assert_eq!(databases_and_settings(&cluster), before);
-    let (mut run, _) = under_way(&mut live(&bench, &cluster, "postgres", &["-T", "60"]), "pgbench");
+    let (mut run, _) = under_way(&mut live(&bench, &cluster, &["-T", "60"]), "pgbench");
     run.kill().expect("SIGKILL");
     run.wait().expect("its end");
     // The pgbench that it started goes on without it, and is sent away.

@@ -166,12 +166,12 @@ fn programs_that_are_missing_are_told_before_anything_is_made() {
 
 #[test]
 fn a_wrapper_is_asked_for_its_version_like_any_program() {
-    let wrapped = programs(18, &[]);
-    let wrapper = wrapped.path().join("pg_dump");
+    let directory_of_scripts = programs(18, &[]);
+    let wrapper = directory_of_scripts.path().join("pg_dump");
     fs::write(&wrapper, format!("#!/bin/sh\nexec {}/pg_dump \"$@\"\n", directory(18).display()))
         .expect("a script");
     fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).expect("mode");
-    let clients = Clients::beside(wrapped.path());
+    let clients = Clients::beside(directory_of_scripts.path());
     assert_eq!(clients.find("pg_dump", 18, &Quiet).expect("new enough"), wrapper);
     assert_eq!(clients.find("pg_dump", 15, &Quiet).expect("newer than the server"), wrapper);
     let error = clients.find("pg_dump", 19, &Quiet).expect_err("older");

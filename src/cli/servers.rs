@@ -168,14 +168,12 @@ pub fn measured_on<R>(
 
 /// An error of a server, unless it is the end that a signal asked for.
 pub fn problem(error: &ServerError, screen: &Screen) -> Problem {
-    match (screen.stop(), error) {
-        (
-            Some(Stop::Signal(signal)),
-            ServerError::Stopped(_)
-            | ServerError::Sys(SysError::Stopped { .. })
-            | ServerError::Cluster { .. },
-        ) => return Problem::stopped(signal),
-        _ => {}
+    let is_stop = matches!(
+        error,
+        ServerError::Stopped(_) | ServerError::Sys(SysError::Stopped { .. }) | ServerError::Cluster { .. }
+    );
+    if let Some(Stop::Signal(signal)) = screen.stop().filter(|_| is_stop) {
+        return Problem::stopped(signal);
     }
     let problem = match error {
         ServerError::Unreachable { .. }

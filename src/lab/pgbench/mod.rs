@@ -41,6 +41,9 @@ const TELLING: [&str; 8] = [
     "fsync",
 ];
 
+/// The first pgbench with `--random-seed`.
+const SEEDED: u32 = 11;
+
 const WITHOUT_CHECKPOINT: &str = "no CHECKPOINT before a trial: it pays for what was written before";
 
 /// What was asked for.
@@ -95,7 +98,8 @@ impl PgbenchSurvey {
         let mut programs = Vec::new();
         for source in &sources {
             let (clients, server) = source.clients()?;
-            programs.push(clients.find("pgbench", server, watch)?);
+            // An older one does as well, from the version on that takes a seed.
+            programs.push(clients.find("pgbench", server.min(SEEDED), watch)?);
             source.look(&request.servers)?;
         }
         Ok(Self { request, places, sources, programs })
@@ -129,7 +133,7 @@ impl PgbenchSurvey {
                 "{clients} clients update {scale} rows of pgbench_branches: they wait for each other, and few commits share a \
                  sync; -s {clients} or more is what pgbench advises"
             );
-            head.notes.push(Note::warning(NoteCode::NoEffect, text));
+            head.notes.push(Note::warning(NoteCode::Contended, text));
         }
         Ok(PgbenchRun { request, places, sources, programs, head })
     }

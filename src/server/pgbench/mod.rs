@@ -134,26 +134,33 @@ pub fn run(
     Ok(Run { transactions, failed, tps, latency_ns: read_log(log)?, usage: finished.usage })
 }
 
-/// Waits for the end and passes on every line of progress.
+/// Waits for the end and passes on what it says of its progress.
 fn waited(mut running: Running, limit: Duration, watch: &dyn Watch) -> Result<Finished, SysError> {
     let deadline = Deadline::after(limit);
     let mut told = String::new();
     while running.ended()?.is_none() && watch.stop().is_none() && !deadline.reached() {
-        let said = String::from_utf8_lossy(running.stderr());
-        let whole = said.rfind('\n').map_or("", |end| &said[..end]);
-        match whole.lines().next_back() {
-            Some(last) if last.starts_with("progress: ") && last != told => {
-                last.clone_into(&mut told);
-                watch.event(Event::Note(&told));
-            }
-            _ => {}
-        }
+        tell(running.stderr(), &mut told, watch);
         sleep(ASKED_EVERY);
     }
     if watch.stop().is_some() {
         running.signal(Signal::SIGINT)?;
     }
-    running.wait(watch)
+    let finished = running.wait(watch)?;
+    tell(&finished.stderr, &mut told, watch);
+    Ok(finished)
+}
+
+/// Passes on the last whole line of progress, once.
+fn tell(said: &[u8], told: &mut String, watch: &dyn Watch) {
+    let said = String::from_utf8_lossy(said);
+    let whole = said.rfind('\n').map_or("", |end| &said[..end]);
+    match whole.lines().rfind(|line| line.starts_with("progress: ")) {
+        Some(last) if last != told => {
+            last.clone_into(told);
+            watch.event(Event::Note(told));
+        }
+        _ => {}
+    }
 }
 
 /// The latencies in the log files of a directory, which are removed.

@@ -20,9 +20,8 @@ impl Output {
             let digits = text.trim().split(|c: char| !c.is_ascii_digit()).next()?;
             digits.parse().ok()
         };
-        let tps = text.lines().filter(|line| WITHOUT_CONNECTING.iter().any(|words| line.contains(words)));
-        let tps =
-            tps.filter_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok()).next()?;
+        let mut tps = text.lines().filter(|line| WITHOUT_CONNECTING.iter().any(|words| line.contains(words)));
+        let tps = tps.find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok())?;
         Some(Self {
             transactions: number(behind("number of transactions actually processed:")?)?,
             failed: behind("number of failed transactions:").and_then(number).unwrap_or(0),
