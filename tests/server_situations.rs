@@ -91,6 +91,8 @@ fn without_superuser_it_measures_what_it_can_and_says_what_is_missing() {
             ("pgbench", &["-T", "1", "-s", "1"], "its data directory is not seen from here"),
         ] {
             let mut run = common::fsynclab(bench.state.path());
+            // Where the installed programs are too old, one in PATH is new enough.
+            run.env("PATH", directory(major));
             let output = finished(run.arg(command).args(reach).args(arguments));
             let said = common::text(&output).split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(output.status.success(), "{major} {command}: {said}");
@@ -258,7 +260,7 @@ fn every_version_counts_its_segments_and_says_what_bounds_a_restore() {
         let found = document(&json);
         let made = found.arms[0].samples[0].restored.as_ref().expect("restored");
         let all = made.wal_segments.expect("a superuser looks");
-        assert!(all * (16 << 20) >= made.wal_bytes - (32 << 20), "{major}: {made:?}");
+        assert!(all * (16 << 20) >= made.wal_bytes.saturating_sub(32 << 20), "{major}: {made:?}");
         assert!(made.wal_segments_recycled.is_some_and(|recycled| recycled <= all), "{major}: {made:?}");
         assert!(made.waits_ns["tables"].values().sum::<u64>() > 0, "{major}: {made:?}");
         for file in [dump, json] {

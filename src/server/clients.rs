@@ -23,7 +23,7 @@ impl Clients {
         Self { directory: directory.to_path_buf() }
     }
 
-    /// A program, after a look at its version: it must not be older than this one; 0 takes any.
+    /// The first such program that is not older than this major version; 0 takes any.
     pub fn find(
         &self,
         program: &'static str,
@@ -31,17 +31,20 @@ impl Clients {
         watch: &dyn Watch,
     ) -> Result<PathBuf, ServerError> {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let found = std::iter::once(self.directory.clone())
-            .chain(std::env::split_paths(&path))
-            .map(|directory| directory.join(program))
-            .find(|path| path.is_file())
-            .ok_or_else(|| ServerError::NoClient { program, directory: self.directory.clone() })?;
-        let said = Tool::new(&found).arg("--version").run(watch).and_then(Finished::success)?.text();
-        let client = major(&said).unwrap_or(0);
-        if client < server {
-            return Err(ServerError::ClientOlder { program, client, server });
+        let directories = std::iter::once(self.directory.clone()).chain(std::env::split_paths(&path));
+        let mut newest = None;
+        for found in directories.map(|directory| directory.join(program)).filter(|path| path.is_file()) {
+            let said = Tool::new(&found).arg("--version").run(watch).and_then(Finished::success)?.text();
+            let client = major(&said).unwrap_or(0);
+            if client >= server {
+                return Ok(found);
+            }
+            newest = newest.max(Some(client));
         }
-        Ok(found)
+        Err(match newest {
+            Some(client) => ServerError::ClientOlder { program, client, server },
+            None => ServerError::NoClient { program, directory: self.directory.clone() },
+        })
     }
 }
 

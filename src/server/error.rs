@@ -347,7 +347,7 @@ impl ServerError {
                 format!("run as its owner, or let all copy it: ALTER DATABASE {} IS_TEMPLATE true", identifier(name)).into(),
             ),
             Self::MayNotCreate => Some("the role needs CREATEDB".into()),
-            Self::ClientOlder { .. } => Some("--bin DIR takes the programs of a newer version".into()),
+            Self::ClientOlder { .. } => Some("a newer one in PATH is taken too".into()),
             Self::OthersActive { .. } => Some("--yes measures beside them, and slows them down".into()),
             Self::CollationMismatch { name, .. } => Some(
                 format!(
