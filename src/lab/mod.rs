@@ -19,6 +19,7 @@ pub mod source_cache;
 pub mod createdb;
 pub mod head;
 mod operations;
+pub mod pgbench;
 pub mod plug;
 pub mod price;
 pub mod probe;
@@ -28,7 +29,7 @@ pub mod probe_run;
 mod probe_verdict;
 pub mod published;
 pub mod restore;
-mod scratch;
+pub mod servers;
 
 #[cfg(test)]
 mod scripted;

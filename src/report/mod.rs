@@ -12,12 +12,14 @@ mod finding;
 mod layout;
 mod notes;
 mod pg_layout;
+mod pgbench;
 mod plug;
 mod price;
 mod probe;
 mod published;
 mod rates;
 mod restore;
+mod servers;
 mod stack_words;
 mod states;
 mod units;
@@ -53,6 +55,7 @@ pub fn header(document: &Document) -> String {
         Kind::Createdb => createdb::header(document),
         Kind::Plug => plug::header(document),
         Kind::Restore => restore::header(document),
+        Kind::Pgbench => pgbench::header(document),
         _ => copy::header(document),
     }
 }
@@ -71,6 +74,7 @@ pub fn results(document: &Document) -> String {
         Kind::Createdb => createdb::results(document),
         Kind::Plug => plug::results(document),
         Kind::Restore => restore::results(document),
+        Kind::Pgbench => pgbench::results(document),
         _ => copy::results(document),
     }
 }

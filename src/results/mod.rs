@@ -1,6 +1,7 @@
 //! Floor 2: the vocabulary every other wing speaks (labels, samples, stacks, notes, the document) and its text form:
 //! bytes in and bytes out, no file. What each field means stands in `docs/RESULTS.md`.
 
+pub mod benched;
 pub mod databases;
 pub mod document;
 pub mod labels;
@@ -14,6 +15,7 @@ pub mod sample;
 pub mod stack;
 pub mod text;
 
+pub use benched::{Benched, Plausibility, WalPlace};
 pub use databases::{Databases, Server};
 pub use document::{
     Arm, Bystander, Comparison, Document, Failed, Host, Input, Kind, Place, Planned, Refused, Tool,

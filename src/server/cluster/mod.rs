@@ -47,6 +47,7 @@ pub struct Cluster {
     pub binaries: Binaries,
     run: RunDirectory,
     sockets: Option<RunDirectory>,
+    wal: Option<RunDirectory>,
     user: Option<User>,
     settings: Vec<Setting>,
     /// What the journal must undo, in the order in which it was done.
@@ -80,18 +81,32 @@ impl Cluster {
         journal: &Journal,
         watch: &dyn Watch,
     ) -> Result<Self, ServerError> {
+        Self::make_with_wal(place, None, binaries, settings, journal, watch)
+    }
+
+    /// The same with the WAL in a run directory below another place.
+    pub fn make_with_wal(
+        place: &Path,
+        wal_place: Option<&Path>,
+        binaries: &Binaries,
+        settings: &[Setting],
+        journal: &Journal,
+        watch: &dyn Watch,
+    ) -> Result<Self, ServerError> {
         super::settings::check_scratch(settings)?;
         let user = user_at(place)?;
         let (run, n) = RunDirectory::make(place, &["data", "socket", "log", "standby"], journal)?;
         let mut cluster = Self {
             binaries: binaries.clone(),
             sockets: None,
+            wal: None,
             user,
             settings: settings.to_vec(),
             entries: Entries { directories: vec![(n, run.clone())], processes: None },
             run,
         };
-        match cluster.set_up(journal, watch) {
+        let made = cluster.make_wal(wal_place, journal).and_then(|()| cluster.set_up(journal, watch));
+        match made {
             Ok(()) => Ok(cluster),
             Err(error) => {
                 let error = cluster.with_log(error);
@@ -100,6 +115,16 @@ impl Cluster {
                 Err(error)
             }
         }
+    }
+
+    /// Journalled before the processes, so that it is there until they have ended.
+    fn make_wal(&mut self, place: Option<&Path>, journal: &Journal) -> Result<(), ServerError> {
+        let Some(place) = place else { return Ok(()) };
+        let (wal, n) = RunDirectory::make(place, &["wal"], journal)?;
+        self.entries.directories.push((n, wal.clone()));
+        self.own(wal.path())?;
+        self.wal = Some(wal);
+        Ok(())
     }
 
     fn set_up(&mut self, journal: &Journal, watch: &dyn Watch) -> Result<(), ServerError> {
@@ -118,9 +143,12 @@ impl Cluster {
             .map_err(ServerError::file("set permissions of directory", &sockets))?;
         self.own(&sockets)?;
         let data = self.data_directory();
-        self.program("initdb")
-            .arg("-D")
-            .arg(&data)
+        let initdb = self.program("initdb").arg("-D").arg(&data);
+        let initdb = match &self.wal {
+            Some(wal) => initdb.arg("-X").arg(wal.path().join("wal")),
+            None => initdb,
+        };
+        initdb
             .args(["-U", ROLE, "--auth=peer", "--encoding=UTF8", "--locale=C"])
             .run(watch)
             .and_then(Finished::success)
@@ -226,7 +254,8 @@ impl Cluster {
         self.sockets.as_ref().unwrap_or(&self.run).path().join("socket")
     }
 
-    fn log(&self) -> PathBuf {
+    /// What the server says.
+    pub fn log(&self) -> PathBuf {
         self.run.path().join("log")
     }
 
