@@ -20,6 +20,7 @@ pub mod createdb;
 pub mod head;
 mod operations;
 pub mod plug;
+pub mod plug_postgres;
 pub mod price;
 pub mod probe;
 mod probe_facts;

@@ -5,6 +5,7 @@
 
 mod binaries;
 mod processes;
+mod recovered;
 mod standby;
 
 use std::fs;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use binaries::{Binaries, Version, installed};
 pub use processes::inside;
+pub use recovered::{Left, Recovered, Started};
 pub use standby::Standby;
 
 use super::connect::{Session, connect_to};
@@ -80,6 +82,17 @@ impl Cluster {
         journal: &Journal,
         watch: &dyn Watch,
     ) -> Result<Self, ServerError> {
+        Self::make_with(place, binaries, (settings, &[]), journal, watch)
+    }
+
+    /// The same with options for initdb beside the settings.
+    pub fn make_with(
+        place: &Path,
+        binaries: &Binaries,
+        (settings, initdb): (&[Setting], &[&str]),
+        journal: &Journal,
+        watch: &dyn Watch,
+    ) -> Result<Self, ServerError> {
         super::settings::check_scratch(settings)?;
         let user = user_at(place)?;
         let (run, n) = RunDirectory::make(place, &["data", "socket", "log", "standby"], journal)?;
@@ -91,7 +104,7 @@ impl Cluster {
             entries: Entries { directories: vec![(n, run.clone())], processes: None },
             run,
         };
-        match cluster.set_up(journal, watch) {
+        match cluster.set_up(initdb, journal, watch) {
             Ok(()) => Ok(cluster),
             Err(error) => {
                 let error = cluster.with_log(error);
@@ -102,7 +115,7 @@ impl Cluster {
         }
     }
 
-    fn set_up(&mut self, journal: &Journal, watch: &dyn Watch) -> Result<(), ServerError> {
+    fn set_up(&mut self, initdb: &[&str], journal: &Journal, watch: &dyn Watch) -> Result<(), ServerError> {
         let processes = ClusterProcesses { directory: self.run.path().to_path_buf() };
         self.entries.processes = Some((journal.push(&processes)?, processes));
         self.own(self.run.path())?;
@@ -122,6 +135,7 @@ impl Cluster {
             .arg("-D")
             .arg(&data)
             .args(["-U", ROLE, "--auth=peer", "--encoding=UTF8", "--locale=C"])
+            .args(initdb)
             .run(watch)
             .and_then(Finished::success)
             .map_err(|error| self.no_way(error))?;
@@ -203,13 +217,14 @@ impl Cluster {
         connect_to(&self.target()?, database)
     }
 
-    /// Where it is, as a connection needs it. No variable of ours is read: they speak of other servers.
+    /// Where it is, as a connection needs it.
     pub fn target(&self) -> Result<Target, ServerError> {
-        let around = Surroundings { variable: &|_| None, home: None, user: ROLE.to_owned() };
-        let mut target = resolve(&Asked::default(), &around)?;
-        target.hosts =
-            vec![Host { address: Address::Socket(self.socket_directory()), port: 5432, password: None }];
-        Ok(target)
+        target_at(self.socket_directory())
+    }
+
+    /// Ends all its processes at once; nothing is written any more. Its files stay until it is closed.
+    pub fn crash(&self) -> Result<(), ServerError> {
+        processes::end_all(self.run.path()).map(drop)
     }
 
     /// Its data directory.
@@ -258,11 +273,26 @@ impl Cluster {
     }
 }
 
+/// A server of ours by its socket directory. No variable of ours is read: they speak of other servers.
+fn target_at(sockets: PathBuf) -> Result<Target, ServerError> {
+    let around = Surroundings { variable: &|_| None, home: None, user: ROLE.to_owned() };
+    let mut target = resolve(&Asked::default(), &around)?;
+    target.hosts = vec![Host { address: Address::Socket(sockets), port: 5432, password: None }];
+    Ok(target)
+}
+
 /// The processes of a cluster, for the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterProcesses {
     #[serde(with = "crate::sys::path_text")]
     directory: PathBuf,
+}
+
+impl ClusterProcesses {
+    /// Those that will work in a directory or below it.
+    pub fn below(directory: &Path) -> Self {
+        Self { directory: directory.to_path_buf() }
+    }
 }
 
 impl Undo for ClusterProcesses {
