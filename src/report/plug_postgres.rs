@@ -103,7 +103,7 @@ fn meaning(arm: &Arm, cuts: &PowerCuts, recoveries: &Recoveries) -> String {
         units::count(restores, "restore"),
     );
     text += &paragraph(&at_stake, 2);
-    if recoveries.asynchronous_lost_cuts > 0 {
+    if cuts.promise_kept && recoveries.asynchronous_lost_cuts > 0 {
         let words = format!(
             "  With synchronous_commit=off commits were lost at {}, at most {} of them, and none before one that is there: \
              that is permitted.",

@@ -96,9 +96,12 @@ pub fn tear(root: &Path, scene: &Scene) -> Result<(), Error> {
     file.write_all_at(&[0; 4096], 4096).attempt("write file", &path)
 }
 
+/// One thing that is asked.
+type Part = fn(&mut Session, &Promised, &mut Checked) -> Result<(), ServerError>;
+
 /// Everything that a running server can be asked.
 fn look(left: &Left<'_>, promised: &Promised, checked: &mut Checked, watch: &dyn Watch) -> Result<(), Error> {
-    let parts: [(&str, fn(&mut Session, &Promised, &mut Checked) -> Result<(), ServerError>); 4] =
+    let parts: [(&str, Part); 4] =
         [("commits", commits), ("accounts", accounts), ("databases", databases), ("restores", restores)];
     for (what, part) in parts {
         // A connection of its own: an error may have ended the last.
@@ -111,13 +114,11 @@ fn look(left: &Left<'_>, promised: &Promised, checked: &mut Checked, watch: &dyn
         if checked.findings.iter().any(|finding| finding.what == format!("database {name}")) {
             continue;
         }
-        let done = left.session(name).and_then(|mut session| seed(&mut session));
-        match done {
+        let what = format!("database {name}");
+        match left.session(name).and_then(|mut session| seed(&mut session)) {
             Ok(true) => {}
-            Ok(false) => {
-                checked.add(Verdict::Lost, format!("database {name}"), "rows of its template are missing")
-            }
-            Err(error) => checked.add(Verdict::Corrupt, format!("database {name}"), error.to_string()),
+            Ok(false) => checked.add(Verdict::Lost, what, "rows of its template are missing"),
+            Err(error) => checked.add(Verdict::Corrupt, what, error.to_string()),
         }
     }
     amcheck(left, checked, watch)

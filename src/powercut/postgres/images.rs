@@ -2,9 +2,10 @@
 //! server most: directly after an acknowledgement, everything volatile gone; and in the middle of a page of a table, the
 //! page torn at 4096 bytes and everything else there.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
-use rand::seq::{IndexedRandom, IteratorRandom};
+use rand::seq::IteratorRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -69,26 +70,19 @@ impl Drawing<'_> {
         });
         let aimed = self.aim(aimed);
         let mut batches: Vec<Vec<Image>> = drawn.chain(aimed.chunks(BATCH).map(<[Image]>::to_vec)).collect();
-        batches.iter_mut().for_each(|batch| batch.sort());
+        for batch in &mut batches {
+            batch.sort();
+        }
         batches
     }
 
     /// Half of them at acknowledgements, half in pages; all of one kind where there are none of the other.
     fn aim(&self, most: usize) -> Vec<Image> {
         let mut chance = ChaCha8Rng::seed_from_u64(self.seed ^ 0xA1ED);
-        let before = done(self.section);
-        let tears = TORN_AT_BYTES.is_multiple_of(self.unit_bytes);
-        let requests = self.section.requests.iter().enumerate();
-        let under_way = requests.filter(|(number, logged)| {
-            tears && logged.arrived < before && self.cuts.volatile(logged.arrived + 1).last() == Some(number)
-        });
-        let torn = under_way.map(|(_, logged)| logged).filter(|logged| !pages(logged).is_empty());
-        let torn: Vec<Image> = torn
-            .sample(&mut chance, most)
-            .into_iter()
-            .filter_map(|logged| self.tear(logged, &mut chance))
-            .collect();
-        let marks = self.section.marks.iter().filter(|(position, _)| *position < before);
+        let pages = self.changed_pages().into_iter().sample(&mut chance, most);
+        let torn = pages.into_iter().filter_map(|(number, page)| self.tear(number, page, &mut chance));
+        let torn: Vec<Image> = torn.collect();
+        let marks = self.section.marks.iter().filter(|(position, _)| *position < done(self.section));
         let acknowledged = marks.filter(|(_, text)| text.parse::<Acknowledged>().is_ok());
         let missing = |(position, _): &(usize, String)| {
             let cut = settled(self.section, position + 1);
@@ -99,24 +93,47 @@ impl Drawing<'_> {
         torn.into_iter().take(in_pages).chain(missing.into_iter().take(most - in_pages)).collect()
     }
 
-    /// The cut while a request is under way, with one half of it there: the middle lies in one of its pages.
-    fn tear(&self, logged: &Logged, chance: &mut ChaCha8Rng) -> Option<Image> {
-        let middle = pages(logged).choose(chance)? + TORN_AT_BYTES;
-        let half = if chance.random() { 0..middle } else { middle..logged.request.length_bytes };
-        let request = self.section.requests.partition_point(|other| other.arrived < logged.arrived);
+    /// Pages that replace a page of which both halves are others, by request and offset in it: half of such a page fits to
+    /// nothing.
+    fn changed_pages(&self) -> Vec<(usize, u64)> {
+        let mut changed = Vec::new();
+        if !TORN_AT_BYTES.is_multiple_of(self.unit_bytes) {
+            return changed;
+        }
+        let mut last: HashMap<u64, &[u8]> = HashMap::new();
+        let requests = self.section.requests.iter().enumerate();
+        for (number, logged) in requests.take_while(|(_, logged)| logged.arrived < done(self.section)) {
+            for (offset, page) in pages(logged) {
+                let differs = |old: &&[u8]| {
+                    page.chunks(PAGE_BYTES / 2).zip(old.chunks(PAGE_BYTES / 2)).all(|(new, old)| new != old)
+                };
+                if last.insert(logged.request.offset_bytes + offset, page).is_some_and(|old| differs(&old)) {
+                    changed.push((number, offset));
+                }
+            }
+        }
+        changed
+    }
+
+    /// The cut while a request is under way, with what lies before the middle of one of its pages there, or what lies
+    /// behind.
+    fn tear(&self, request: usize, page: u64, chance: &mut ChaCha8Rng) -> Option<Image> {
+        let Logged { arrived, request: write, .. } = &self.section.requests[request];
+        let (cut, middle) = (arrived + 1, page + TORN_AT_BYTES);
+        let half = if chance.random() { 0..middle } else { middle..write.length_bytes };
         let torn = Some(Torn { request, start_bytes: half.start, end_bytes: half.end });
-        Some(Image { cut: logged.arrived + 1, missing: Vec::new(), torn, random: false })
+        let image = Image { cut, missing: Vec::new(), torn, random: false };
+        self.cuts.volatile(cut).contains(&request).then_some(image)
     }
 }
 
-/// Offsets of the pages of tables and indexes in what a request writes.
-fn pages(logged: &Logged) -> Vec<u64> {
-    if logged.request.operation != Operation::Write {
-        return Vec::new();
-    }
-    let whole = logged.data.as_deref().unwrap_or_default().chunks_exact(PAGE_BYTES);
-    let pages = (0..).zip(whole).filter(|(_, page)| page[LAYOUT] == LAYOUT_BYTES);
-    pages.map(|(number, _)| number * PAGE_BYTES as u64).collect()
+/// The pages of tables and indexes in what a request writes, with their offsets.
+fn pages(logged: &Logged) -> impl Iterator<Item = (u64, &[u8])> {
+    let written = logged.data.as_deref().filter(|_| logged.request.operation == Operation::Write);
+    let whole = (0..).zip(written.unwrap_or_default().chunks_exact(PAGE_BYTES));
+    whole
+        .filter(|(_, page)| page[LAYOUT] == LAYOUT_BYTES)
+        .map(|(number, page)| (number * PAGE_BYTES as u64, page))
 }
 
 #[cfg(test)]
@@ -137,16 +154,24 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_tables_are_torn_in_the_middle_and_acknowledgements_lose_everything_volatile() {
-        let mut page = vec![0; 8192];
-        page[LAYOUT].copy_from_slice(&LAYOUT_BYTES);
-        let (wal, two) = (vec![7; 8192], [page.clone(), page].concat());
-        let marks = vec![(4, "commit 0 1 on".to_owned()), (5, "made".to_owned())];
+    fn a_changed_page_is_torn_in_the_middle_and_an_acknowledgement_loses_everything_volatile() {
+        let page = |fill| {
+            let mut page = vec![fill; PAGE_BYTES];
+            page[LAYOUT].copy_from_slice(&LAYOUT_BYTES);
+            page
+        };
+        let mut same_tail = page(4);
+        same_tail[4096..].fill(2);
         let section = Section {
-            requests: vec![write(0, wal, 0), write(1, two, 2)],
-            marks,
-            length: 8,
-            times_ns: (0..8).collect(),
+            requests: vec![
+                write(0, vec![7; PAGE_BYTES], 0),
+                write(1, [page(1), page(2)].concat(), 2),
+                write(0, vec![8; PAGE_BYTES], 4),
+                write(1, [page(3), same_tail].concat(), 6),
+            ],
+            marks: vec![(8, "commit 0 1 on".to_owned()), (9, "made".to_owned())],
+            length: 12,
+            times_ns: (0..12).collect(),
             ..Section::default()
         };
         let model = models::built_in("nvme-consumer").expect("a model");
@@ -158,9 +183,15 @@ mod tests {
         assert!(batches.iter().all(|batch| batch.is_sorted()));
         let aimed = &batches[3];
         let torn = aimed[0].torn.expect("a torn page");
-        assert_eq!((aimed[0].cut, torn.request, aimed[0].missing.len()), (3, 1, 0), "the WAL is not torn");
-        let boundary = if torn.start_bytes == 0 { torn.end_bytes } else { torn.start_bytes };
-        assert_eq!(boundary % PAGE_BYTES as u64, TORN_AT_BYTES);
-        assert_eq!((aimed[1].cut, aimed[1].missing.clone()), (6, vec![0, 1]), "with the marks that follow");
+        let wanted = "the WAL is not torn, nor a page of which one half stays as it was";
+        assert_eq!((aimed[0].cut, torn.request, aimed[0].missing.len()), (7, 3, 0), "{wanted}");
+        assert!([(0, 4096), (4096, 16_384)].contains(&(torn.start_bytes, torn.end_bytes)), "{torn:?}");
+        assert_eq!(
+            (aimed[1].cut, aimed[1].missing.clone()),
+            (10, vec![0, 1, 2, 3]),
+            "with the marks that follow"
+        );
+        let coarse = Drawing { unit_bytes: 16_384, ..drawing };
+        assert!(coarse.batches(0, 4).concat().iter().all(|image| image.torn.is_none()));
     }
 }

@@ -96,16 +96,16 @@ pub fn prove(
     let certain = if emptied { Certain::Arrived } else { Certain::Nothing };
     let cut = done(section);
     let missing = Cuts::new(section, certain, drive).volatile(cut);
+    let (whole_page, torn_page) = (|_: &Path| Ok(()), |root: &Path| tear(root, scene));
     let mut proofs = Vec::new();
     for planted in PLANTED {
-        let (image, tamper): (_, fn(&Path, &Scene) -> Result<(), Error>) = match planted.injection {
-            Injection::Nothing => (whole.clone(), |_, _| Ok(())),
-            Injection::PageTorn => (whole.clone(), tear),
-            Injection::FlushIgnored => {
-                (Image { cut, missing: missing.clone(), ..whole.clone() }, |_, _| Ok(()))
-            }
+        let image = match planted.injection {
+            Injection::FlushIgnored => Image { cut, missing: missing.clone(), ..whole.clone() },
+            Injection::Nothing | Injection::PageTorn => whole.clone(),
         };
-        let checked = bench.examine(&image, &|root| tamper(root, scene))?;
+        let tamper: &dyn Fn(&Path) -> Result<(), Error> =
+            if planted.injection == Injection::PageTorn { &torn_page } else { &whole_page };
+        let checked = bench.examine(&image, tamper)?;
         proofs.push(Proof { planted, tally: Tally::of(vec![(image, checked)]) });
     }
     Ok(proofs)
