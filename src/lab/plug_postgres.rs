@@ -26,7 +26,6 @@ use crate::server::settings::{self, Setting};
 use crate::simdrive::spec::Spec;
 use crate::stats::bound_95;
 use crate::sys::SysError;
-use crate::sys::error::shown;
 use crate::sys::journal::Journal;
 use crate::sys::kernel::{Call, Fault};
 use crate::sys::run_directory::RunDirectory;
@@ -226,7 +225,9 @@ impl PostgresRun {
         document: &mut Document,
     ) -> Result<(), PlugError> {
         let subject = &self.subjects[number];
-        watch.event(Event::Note(&format!("{}: recording", subject.arm.title.as_deref().unwrap_or_default())));
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let (position, positions) = (count(number + 1), count(self.subjects.len()));
+        watch.event(Event::Trial { arm: &subject.arm.name, position, positions });
         let judged = self.log_of(number, room, watch, document).and_then(|log| {
             let mut proofs = Vec::new();
             let judged = self.judging(subject, &log, room, watch).judge(&mut |all| proofs = all.to_vec());
@@ -350,19 +351,19 @@ impl PostgresRun {
 
     fn example(&self, number: usize, verdict: Verdict, Example { finding, image }: &Example) -> CutExample {
         let subject = &self.subjects[number];
-        let log = self.kept_log(number).map_or_else(|| "FILE".to_owned(), |log| shown(&log));
-        let spec = &self.request.specs[subject.place];
-        let bin = shown(&subject.binaries.directory);
+        let log = self.kept_log(number).map_or_else(|| "FILE".to_owned(), |log| log.display().to_string());
+        let spec = self.request.specs[subject.place].to_string();
+        let (bin, shown) = (subject.binaries.directory.display().to_string(), image.to_string());
+        let again = ["fsynclab", "plug", "postgres", "--sim", &spec, "--bin", &bin];
+        let command = shell_words::join(again.into_iter().chain(["--from-log", &log, "--image", &shown]));
         CutExample {
             verdict: verdict.to_string(),
             promised: true,
             path: finding.what.clone(),
             detail: finding.detail.clone(),
-            image: image.to_string(),
+            image: shown,
             missing: image.missing.len() as u64 + u64::from(image.torn.is_some()),
-            command: format!(
-                "fsynclab plug postgres --sim {spec} --bin {bin} --from-log {log} --image {image}"
-            ),
+            command,
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::powercut::tape::{Section, Tape};
 use crate::server::ServerError;
 use crate::server::cluster::{Binaries, ClusterProcesses, user_at};
 use crate::simdrive::mount::{ImageDevice, model_of};
-use crate::simdrive::spec::Spec;
+use crate::simdrive::spec::{FileSystem, Spec};
 use crate::sys::error::reason;
 use crate::sys::journal::Journal;
 use crate::sys::watch::{Event, Phase, Unit, Watch};
@@ -36,7 +36,7 @@ pub struct Plan {
     pub cuts: usize,
     /// Aimed ones.
     pub aimed: usize,
-    /// Images at a time.
+    /// Images at a time; of btrfs always one.
     pub jobs: usize,
     /// Decides everything.
     pub seed: u64,
@@ -161,10 +161,11 @@ impl Judging<'_> {
                 Err(error) => Err(error),
             }
         };
+        // Two devices with one identity are one file system to btrfs.
+        let jobs = if self.spec.file_system == FileSystem::Btrfs { 1 } else { self.plan.jobs };
         scope(|scope| {
             let work = &work;
-            let workers: Vec<_> =
-                (0..self.plan.jobs).map(|number| scope.spawn(move || work(number))).collect();
+            let workers: Vec<_> = (0..jobs).map(|number| scope.spawn(move || work(number))).collect();
             let joined = workers
                 .into_iter()
                 .map(|worker| worker.join().unwrap_or(Err(ServerError::WorkerDied.into())));
