@@ -1,5 +1,7 @@
 //! `fsynclab plug copy`: power cuts under a template copy: is what a policy promised still there?
 
+mod postgres;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -34,6 +36,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     Copy(Box<CopyArgs>),
+    Postgres(Box<postgres::PostgresArgs>),
 }
 
 /// Cut the power under a template copy on a simulated drive, at many points, and see what is left
@@ -102,7 +105,13 @@ fn image(text: &str) -> Result<Image, String> {
 
 /// Cuts, prints, undoes; the exit status.
 pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<ExitCode> {
-    let Command::Copy(args) = &args.command;
+    match &args.command {
+        Command::Copy(args) => run_copy(args, color, verbose),
+        Command::Postgres(args) => postgres::run(args, color, verbose),
+    }
+}
+
+fn run_copy(args: &CopyArgs, color: ColorChoice, verbose: bool) -> anyhow::Result<ExitCode> {
     let request = request(args)?;
     let screen = Screen::new(Signals::install()?, verbose);
     let paper = Paper::new(args.json.as_deref(), color)?;

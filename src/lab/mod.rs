@@ -21,6 +21,7 @@ pub mod head;
 mod operations;
 pub mod pgbench;
 pub mod plug;
+pub mod plug_postgres;
 pub mod price;
 pub mod probe;
 mod probe_facts;

@@ -5,6 +5,7 @@
 
 pub mod campaign;
 pub mod planted;
+pub mod postgres;
 pub mod record;
 
 pub mod ledger;

@@ -14,6 +14,7 @@ mod notes;
 mod pg_layout;
 mod pgbench;
 mod plug;
+mod plug_postgres;
 mod price;
 mod probe;
 mod published;
@@ -53,6 +54,7 @@ pub fn header(document: &Document) -> String {
         Kind::Published => String::new(),
         Kind::Price => price::header(document),
         Kind::Createdb => createdb::header(document),
+        Kind::Plug if !document.servers.is_empty() => plug_postgres::header(document),
         Kind::Plug => plug::header(document),
         Kind::Restore => restore::header(document),
         Kind::Pgbench => pgbench::header(document),
@@ -72,6 +74,7 @@ pub fn results(document: &Document) -> String {
         Kind::Published => published::results(document),
         Kind::Price => price::results(document),
         Kind::Createdb => createdb::results(document),
+        Kind::Plug if !document.servers.is_empty() => plug_postgres::results(document),
         Kind::Plug => plug::results(document),
         Kind::Restore => restore::results(document),
         Kind::Pgbench => pgbench::results(document),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Baseline, CacheVerdict, Labels, Note, PerOperation, PlantedFault, Plausibility, PowerCuts, Promise,
-    PublishedSet, Sample, Server, Stack, SyncVerdict, WalPlace,
+    PublishedSet, Recoveries, Sample, Server, Stack, SyncVerdict, WalPlace,
 };
 use crate::stats::{Percentiles, Summary, Verdict};
 
@@ -243,6 +243,9 @@ pub struct Arm {
     /// What came of power cuts.
     #[serde(flatten)]
     pub power_cuts: Option<PowerCuts>,
+    /// How a server recovered from them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recoveries: Option<Recoveries>,
 }
 
 /// Syncs of somebody else on the same file system; latencies from the moment each was due, in nanoseconds.
