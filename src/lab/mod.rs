@@ -29,6 +29,7 @@ mod probe_verdict;
 pub mod published;
 pub mod restore;
 mod scratch;
+pub mod witness;
 
 #[cfg(test)]
 mod scripted;

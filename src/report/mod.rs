@@ -15,6 +15,7 @@ mod plug;
 mod price;
 mod probe;
 mod published;
+mod pulled;
 mod rates;
 mod restore;
 mod stack_words;
@@ -50,6 +51,7 @@ pub fn header(document: &Document) -> String {
         Kind::Published => String::new(),
         Kind::Price => price::header(document),
         Kind::Createdb => createdb::header(document),
+        Kind::Plug if document.pulled.is_some() => pulled::header(document),
         Kind::Plug => plug::header(document),
         Kind::Restore => restore::header(document),
         _ => copy::header(document),
@@ -68,6 +70,7 @@ pub fn results(document: &Document) -> String {
         Kind::Published => published::results(document),
         Kind::Price => price::results(document),
         Kind::Createdb => createdb::results(document),
+        Kind::Plug if document.pulled.is_some() => pulled::results(document),
         Kind::Plug => plug::results(document),
         Kind::Restore => restore::results(document),
         _ => copy::results(document),

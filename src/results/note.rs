@@ -92,6 +92,8 @@ pub enum NoteCode {
     CopiedDiffers,
     /// Something could not be measured here.
     NotMeasured,
+    /// How far down a cut of the power, or of less, reaches.
+    CutReach,
     /// pg_restore met errors and went on: what was restored is not all that was dumped.
     ErrorsIgnored,
 }
