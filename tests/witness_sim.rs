@@ -201,8 +201,7 @@ fn on_an_honest_drive_no_cut_shows_a_loss() {
 
 #[test]
 fn on_a_drive_that_lies_every_cut_shows_it() {
-    let specs =
-        ["liar,size=512MiB", "liar,fs=xfs,size=512MiB", "nvme-consumer,flush=ignored,fs=btrfs,size=512MiB"];
+    let specs = ["liar,size=512MiB", "liar,fs=xfs,size=512MiB", "liar,fs=btrfs,size=512MiB"];
     let (scene, witness, _, all) = campaign(&specs, true);
     for (spec, came) in &all {
         if let Came::Verified(output) = came {

@@ -1,5 +1,4 @@
 //! A witness and writers as processes of their own, for the tests of real power cuts.
-#![expect(dead_code, reason = "no test uses all of it")]
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
