@@ -8,6 +8,8 @@ use crate::results::{Arm, Document, PowerCuts, Pulled, PulledCut};
 
 /// The arm that stands for all methods.
 const ALL: &str = "all";
+/// The verdict that nothing is lost.
+const KEPT: &str = "kept";
 /// Columns that a UTC time takes without its seconds.
 const MINUTE: usize = 16;
 
@@ -74,7 +76,7 @@ fn table(document: &Document) -> String {
         |(at, title): (usize, &&str)| ((*title).to_owned(), if at == 0 { Align::Left } else { Align::Right });
     let row = |arm: &Arm| {
         let cuts = arm.power_cuts.as_ref()?;
-        let kept = cuts.verdicts.get("kept").copied().unwrap_or(0);
+        let kept = cuts.verdicts.get(KEPT).copied().unwrap_or(0);
         let bound = cuts.bound_95.map_or_else(|| counted(&cuts.verdicts), percent);
         Some(Row::Cells(vec![arm.name.clone(), cuts.cuts.to_string(), kept.to_string(), bound]))
     };
@@ -87,7 +89,7 @@ fn percent(bound: f64) -> String {
 }
 
 fn counted(verdicts: &Verdicts) -> String {
-    let bad = verdicts.iter().filter(|(verdict, _)| verdict.as_str() != "kept");
+    let bad = verdicts.iter().filter(|(verdict, _)| verdict.as_str() != KEPT);
     bad.map(|(verdict, count)| format!("{verdict} {count}")).collect::<Vec<_>>().join(", ")
 }
 
@@ -98,16 +100,19 @@ fn this_cut(cut: &PulledCut) -> String {
         0 => String::new(),
         count => format!(" Under way and not as last written, as it may be: {count}."),
     };
-    if cut.broken.is_empty() {
-        let text = format!(
-            "Cut {} (begun {begun}): kept: {acknowledged} looked for, none lost.{unpromised}",
-            cut.cut
-        );
+    let head = format!("Cut {} (begun {begun})", cut.cut);
+    if cut.verdict.as_deref() == Some(KEPT) {
+        let text = format!("{head}: kept: {acknowledged} looked for, none lost.{unpromised}");
         return paragraph(&text, 2);
     }
+    if cut.broken.is_empty() {
+        return warning(&format!(
+            "{head}: ALL IS LOST: {}.",
+            cut.verdict.as_deref().unwrap_or("not verified")
+        ));
+    }
     let broken = counted(&cut.broken);
-    let text =
-        format!("Cut {} (begun {begun}): ACKNOWLEDGED DATA LOST: of {acknowledged}: {broken}.", cut.cut);
+    let text = format!("{head}: ACKNOWLEDGED DATA LOST: of {acknowledged}: {broken}.");
     warning(&(text + &unpromised))
 }
 
@@ -129,10 +134,27 @@ fn campaign(pulled: &Pulled, all: &PowerCuts) -> String {
             "Run {}: {cuts} verified: {}, kept {}.{open}",
             pulled.run,
             counted(&all.verdicts),
-            all.verdicts.get("kept").unwrap_or(&0)
+            all.verdicts.get(KEPT).unwrap_or(&0)
         ),
     };
-    paragraph(&text.replace(" %", &together(" %")), 2)
+    paragraph(&text.replace(" %", &together(" %")), 2) + &unsynced(pulled)
+}
+
+/// Whether anything was lost that was never synced: if not, perhaps nothing was cut.
+fn unsynced(pulled: &Pulled) -> String {
+    let sum = |of: fn(&PulledCut) -> u64| pulled.cuts.iter().map(of).sum::<u64>();
+    let (written, found) = (sum(|cut| cut.unsynced), sum(|cut| cut.unsynced_found));
+    let sectors = units::count(written, "sector");
+    match written - found.min(written) {
+        _ if written == 0 => String::new(),
+        0 => warning(&format!(
+            "WARNING: of {sectors} that were never synced none was lost: perhaps no power was cut, and then this says \
+             nothing."
+        )),
+        lost => {
+            paragraph(&format!("Of {sectors} that were never synced {lost} were lost: power was cut."), 2)
+        }
+    }
 }
 
 #[cfg(test)]
@@ -158,8 +180,8 @@ mod tests {
         let cut = PulledCut {
             cut: 3,
             begun_at: "2026-11-30T21:04:05Z".to_owned(),
-            verdict: Some("kept".to_owned()),
             acknowledged: 1234,
+            verdict: Some(broken.first().map_or(KEPT, |(verdict, _)| verdict).to_owned()),
             broken: map(broken),
             ..PulledCut::default()
         };

@@ -40,4 +40,8 @@ pub struct PulledCut {
     pub broken: Verdicts,
     /// Things that were not promised and are not as they were last written.
     pub unpromised: u64,
+    /// Sectors that were written and never synced.
+    pub unsynced: u64,
+    /// Of these, those that are there all the same.
+    pub unsynced_found: u64,
 }

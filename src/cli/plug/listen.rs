@@ -9,10 +9,11 @@ use anstream::ColorChoice;
 use super::super::output;
 use super::super::screen::Screen;
 use super::witness::{token, witness_problem};
+use crate::powercut::witness::book::Shelf;
 use crate::powercut::witness::listen::Witness;
 use crate::powercut::witness::token::Token;
 use crate::sys::error::shown;
-use crate::sys::journal::state_directory;
+use crate::sys::journal::{Journal, state_directory};
 use crate::sys::signals::Signals;
 use crate::sys::watch::Watch;
 
@@ -39,33 +40,26 @@ pub struct ListenArgs {
 /// Listens until a signal ends it.
 pub fn run(args: &ListenArgs, color: ColorChoice, verbose: bool) -> anyhow::Result<ExitCode> {
     let screen = Screen::new(Signals::install()?, verbose);
-    let ledgers = match &args.ledgers {
-        Some(directory) => directory.clone(),
-        None => {
-            let state = state_directory()?;
-            std::fs::create_dir_all(&state)?;
-            state.join("witness")
-        }
+    let ledgers = if let Some(directory) = &args.ledgers {
+        directory.clone()
+    } else {
+        let state = state_directory()?;
+        // A journal makes its directory; nothing here must be undone.
+        Journal::create(&state)?.close()?;
+        state.join("witness")
     };
-    let given = token(args.token_file.as_ref())?;
-    let own = given.is_none().then(|| ledgers.join(TOKEN));
-    // The directory is made by the first who needs it.
-    let witness = |token| Witness::new(&ledgers, token, args.listen).map_err(witness_problem);
-    let witness = match (given, &own) {
-        (Some(token), _) => witness(token)?,
-        (None, Some(path)) => {
-            if !ledgers.exists() {
-                crate::sys::files::make_directory(&ledgers, nix::sys::stat::Mode::S_IRWXU)?;
-            }
-            witness(Token::read_or_make(path).map_err(witness_problem)?)?
-        }
-        (None, None) => unreachable!("one of both is there"),
+    let shelf = Shelf::open(&ledgers).map_err(witness_problem)?;
+    let own = ledgers.join(TOKEN);
+    let (token, made) = match token(args.token_file.as_ref())? {
+        Some(token) => (token, None),
+        None => (Token::read_or_make(&own).map_err(witness_problem)?, Some(own)),
     };
+    let witness = Witness::new(shelf, token, args.listen).map_err(witness_problem)?;
     let mut text = match witness.address() {
         Some(address) => format!("listening on {address}; ledgers in {}\n", shown(&ledgers)),
         None => String::new(),
     };
-    if let Some(path) = own {
+    if let Some(path) = made {
         text += &format!("writers need {} (plug write --token-file)\n", shown(&path));
     }
     output::print(&text, color)?;

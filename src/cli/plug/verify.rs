@@ -36,6 +36,9 @@ pub struct VerifyArgs {
     /// Only the storage lost its power and was mounted again: this machine ran on
     #[arg(long)]
     storage_only: bool,
+    /// The file system there cannot be mounted any more, not even after repair: count the cut so
+    #[arg(long, conflicts_with = "storage_only")]
+    does_not_mount: bool,
     /// Write the results to FILE; - is standard output, and nothing else goes there
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -51,6 +54,7 @@ pub fn run(args: &VerifyArgs, color: ColorChoice, verbose: bool) -> anyhow::Resu
         run: args.run.clone(),
         cut: args.cut,
         storage_only: args.storage_only,
+        does_not_mount: args.does_not_mount,
         argv: redact::arguments(std::env::args_os()),
     };
     let document = request.run(&screen).map_err(|error| problem(&error, "fsynclab plug verify --into"))?;

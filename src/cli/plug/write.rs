@@ -127,8 +127,8 @@ fn request(args: &WriteArgs) -> Result<WriteRequest, Problem> {
 fn cut(text: &str, (from, upto): (Duration, Duration), seed: u64) -> Result<CutPlan, Problem> {
     let command = shell_words::split(text).ok().filter(|words| !words.is_empty());
     let command = command.ok_or_else(|| Problem::usage(format!("--cut-command '{text}' is no command")))?;
-    let part: f64 = ChaCha8Rng::seed_from_u64(seed ^ 0xC7).random();
-    Ok(CutPlan { command, after: from + (upto - from).mul_f64(part) })
+    let after = ChaCha8Rng::seed_from_u64(seed ^ 0xC7).random_range(from..=upto);
+    Ok(CutPlan { command, after })
 }
 
 /// What will be written, and what a cut means here.

@@ -41,6 +41,8 @@ pub struct VerifyRequest {
     pub cut: Option<u32>,
     /// Only the storage lost its power: the machine ran on.
     pub storage_only: bool,
+    /// The file system cannot be mounted any more: that is the result.
+    pub does_not_mount: bool,
     /// The command line.
     pub argv: Vec<String>,
 }
@@ -48,7 +50,9 @@ pub struct VerifyRequest {
 impl VerifyRequest {
     /// Compares, tells the witness, and makes a document of the run so far.
     pub fn run(&self, watch: &dyn Watch) -> Result<Document, PulledError> {
-        let into = self.into.canonicalize().attempt("find directory", &self.into)?;
+        let into =
+            if self.does_not_mount { std::path::absolute(&self.into) } else { self.into.canonicalize() };
+        let into = into.attempt("find directory", &self.into)?;
         let stopping = || watch.stop();
         let request = Request::Find { run: self.run.clone(), into: shown(&into) };
         let no_session = || WitnessError::NoSession { into: into.clone(), run: self.run.clone() };
@@ -58,10 +62,13 @@ impl VerifyRequest {
         let mut ledger = Ledger::read(&self.address.ledger(&run, &stopping)?, &run)?;
         let number = self.choose(&ledger, &into).ok_or_else(no_session)?;
         let cut = &ledger.cuts[&number];
-        self.check_place(number, cut, &into)?;
         let root = into.join(&cut.session.directory);
-        let histories = ledger.histories(number);
-        let judgement = check(&root, session_number(&cut.session.id), &histories).judgement();
+        let judgement = if self.does_not_mount {
+            does_not_mount(&cut.session.into)
+        } else {
+            self.check_place(number, cut, &into)?;
+            check(&root, session_number(&cut.session.id), &ledger.histories(number)).judgement()
+        };
         let request = Request::Judged { run: run.clone(), cut: number, judgement: judgement.clone() };
         // What was found is found, whether the witness can keep it or not.
         let forgotten = match self.address.ask(&request, &stopping) {
@@ -145,6 +152,14 @@ impl VerifyRequest {
     }
 }
 
+/// Everything that was acknowledged is out of reach, whatever its method.
+fn does_not_mount(into: &str) -> Judgement {
+    let verdict = Verdict::DoesNotMount.to_string();
+    let (method, detail) = (ALL.to_owned(), "the file system cannot be mounted".to_owned());
+    let example = Example { verdict: verdict.clone(), method, path: into.to_owned(), detail };
+    Judgement { verdict, examples: vec![example], ..Judgement::default() }
+}
+
 fn where_it_lies(below_mount: &str, stack: &Stack) -> String {
     match below_mount {
         "" => format!("{}, at its top", stack.file_system),
@@ -160,6 +175,8 @@ fn record(number: u32, cut: &Cut) -> PulledCut {
         verified_at: judged.map(|(at, _)| at.clone()),
         verdict: judged.map(|(_, judgement)| judgement.verdict.clone()),
         unpromised: judged.map_or(0, |(_, judgement)| judgement.unpromised),
+        unsynced: judged.map_or(0, |(_, judgement)| judgement.unsynced.written),
+        unsynced_found: judged.map_or(0, |(_, judgement)| judgement.unsynced.found),
         ..PulledCut::default()
     };
     for method in judged.iter().flat_map(|(_, judgement)| judgement.methods.values()) {

@@ -242,7 +242,9 @@ impl Begun<'_> {
                 .collect();
             let done = self.wait(watch, &asked, shared);
             shared.ended.store(true, Ordering::Relaxed);
-            writers.into_iter().for_each(|writer| writer.join().unwrap_or_default());
+            for writer in writers {
+                writer.join().unwrap_or_default();
+            }
             done
         });
         if let Some(error) = shared.first_error.into_inner().unwrap_or_else(PoisonError::into_inner) {

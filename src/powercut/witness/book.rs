@@ -188,7 +188,9 @@ impl Book {
         }
         let (run, length) = (run.to_owned(), whole as u64);
         let mut book = Book { run, path, file, length, cuts: BTreeMap::new(), broken: None };
-        records.into_iter().for_each(|record| book.learn(record));
+        for record in records {
+            book.learn(record);
+        }
         Ok(book)
     }
 
@@ -249,7 +251,9 @@ impl Book {
             return Err(fault.into());
         }
         self.length += lines.len() as u64;
-        records.iter().for_each(|record| self.learn(record.clone()));
+        for record in records {
+            self.learn(record.clone());
+        }
         Ok(())
     }
 

@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::event::{Example, Judgement, Methodical, Number};
+use super::event::{Example, Judgement, Methodical, Number, Unsynced};
 use super::history::{File, History, Ledger, Name, Occupant};
+use super::method::METHODS;
 use super::sector::{Sector, Seen};
 use super::write::directory_name;
 use crate::powercut::contents::SECTOR_BYTES;
@@ -23,6 +24,8 @@ pub struct Checked {
     pub acknowledged: BTreeMap<String, u64>,
     /// What is not as it was last written, with the method.
     pub findings: Vec<(String, Finding)>,
+    /// What was never synced.
+    pub unsynced: Unsynced,
 }
 
 /// Compares everything below the session's directory.
@@ -44,6 +47,7 @@ impl Checked {
             let (acknowledged, broken) = (*acknowledged, BTreeMap::new());
             judgement.methods.insert(method.clone(), Methodical { acknowledged, broken });
         }
+        judgement.unsynced = self.unsynced;
         let mut worst = Verdict::Kept;
         let mut shown_already = BTreeSet::new();
         for (method, finding) in &self.findings {
@@ -162,6 +166,17 @@ impl Look<'_> {
         }
     }
 
+    /// Counts what was written by a method that never syncs.
+    fn unsynced(&mut self, file: &File, number: Number, sectors: &[Seen]) {
+        let never = METHODS.iter().any(|method| method.name == file.method && !method.data);
+        for (at, place) in file.places.iter().enumerate().filter(|_| never) {
+            let Some(last) = place.may.last() else { continue };
+            let is_last = |seen: &&Seen| matches!(seen, Seen::Whole(sector) if sector.file == number && sector.generation == *last);
+            self.checked.unsynced.written += 1;
+            self.checked.unsynced.found += u64::from(sectors.get(at).filter(is_last).is_some());
+        }
+    }
+
     /// Compares the contents with whatever file the name may lead to; the best match counts.
     fn file(&mut self, name: &Name, path: &Path) {
         let candidates: Vec<Number> = name
@@ -199,6 +214,7 @@ impl Look<'_> {
         if is_promised(file) {
             self.count(&file.method);
         }
+        self.unsynced(file, number, &sectors);
         let before = |other: Number| name.before.contains(&Occupant::File(other));
         if let Some(wrong) = compare(&sectors, file, number, self.session, &before) {
             let detail = match wrong.sector {

@@ -121,6 +121,8 @@ pub struct Judgement {
     pub methods: BTreeMap<String, Methodical>,
     /// Things that were under way or not promised, and are not as they were last written.
     pub unpromised: u64,
+    /// What was written and never synced.
+    pub unsynced: Unsynced,
     /// The first of each method and verdict.
     pub examples: Vec<Example>,
 }
@@ -132,6 +134,15 @@ pub struct Methodical {
     pub acknowledged: u64,
     /// Of these, what was found wrong.
     pub broken: Verdicts,
+}
+
+/// Sectors that were written and never synced: where all of them are there, the cut was none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unsynced {
+    /// How many.
+    pub written: u64,
+    /// How many are as they were last written.
+    pub found: u64,
 }
 
 /// Something that is not as it was acknowledged.

@@ -102,7 +102,7 @@ impl History {
                 self.lead(directory, name, Some(Occupant::Directory(made)));
             }
             Event::Data { file } => {
-                for place in self.files.entry(file).or_default().places.iter_mut() {
+                for place in &mut self.files.entry(file).or_default().places {
                     place.must = place.may.pop().or(place.must);
                     place.may.clear();
                 }

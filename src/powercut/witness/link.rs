@@ -94,17 +94,7 @@ impl Address {
     pub fn ask(&self, request: &Request, stopping: Stopping<'_>) -> Result<Reply, WitnessError> {
         // Whoever asks so has just begun: one who is not there now is told at once.
         let mut channel = self.connect(Duration::ZERO, stopping)?;
-        self.exchange(&mut channel, request, stopping).map_err(|error| self.problem(error))?.refused()
-    }
-
-    fn exchange(
-        &self,
-        channel: &mut Channel,
-        request: &Request,
-        stopping: Stopping<'_>,
-    ) -> Result<Reply, WireError> {
-        channel.send(request)?;
-        channel.receive(ANSWER_LIMIT, &|| stopping().is_none())?.ok_or(WireError::Torn)
+        exchange(&mut channel, request, stopping).map_err(|error| self.problem(error))?.refused()
     }
 
     /// A run's whole ledger, as it lies with the witness.
@@ -113,7 +103,7 @@ impl Address {
         let mut text = String::new();
         loop {
             let request = Request::Read { run: run.to_owned(), from: text.len() as u64 };
-            let reply = self.exchange(&mut channel, &request, stopping);
+            let reply = exchange(&mut channel, &request, stopping);
             match reply.map_err(|error| self.problem(error))?.refused()? {
                 Reply::Part { text: part } if part.is_empty() => return Ok(text),
                 Reply::Part { text: part } => text += &part,
@@ -121,6 +111,12 @@ impl Address {
             }
         }
     }
+}
+
+/// Asks and waits for the answer.
+fn exchange(channel: &mut Channel, request: &Request, stopping: Stopping<'_>) -> Result<Reply, WireError> {
+    channel.send(request)?;
+    channel.receive(ANSWER_LIMIT, &|| stopping().is_none())?.ok_or(WireError::Torn)
 }
 
 impl Reply {
@@ -229,7 +225,7 @@ impl<'a> Link<'a> {
 
     fn rejoin(&mut self, channel: &mut Channel) -> Result<(), Lost> {
         let request = Request::Join { run: self.run.clone(), cut: self.cut, writer: self.writer };
-        let reply = self.address.exchange(channel, &request, self.stopping)?;
+        let reply = exchange(channel, &request, self.stopping)?;
         let Reply::Kept { seq } = reply.refused().map_err(Lost::Refused)? else {
             return Err(Lost::Broken(WireError::Meaningless));
         };

@@ -3,7 +3,6 @@
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{Scope, scope, sleep};
@@ -42,9 +41,8 @@ struct Joined {
 }
 
 impl Witness {
-    /// Opens its ledgers and listens.
-    pub fn new(ledgers: &Path, token: Token, address: SocketAddr) -> Result<Witness, WitnessError> {
-        let shelf = Shelf::open(ledgers)?;
+    /// Listens.
+    pub fn new(shelf: Shelf, token: Token, address: SocketAddr) -> Result<Witness, WitnessError> {
         let listening = |source| WitnessError::Listen { address, source };
         let listener = TcpListener::bind(address).map_err(listening)?;
         listener.set_nonblocking(true).map_err(listening)?;

@@ -118,7 +118,7 @@ impl<'a, K: Kernel> Writer<'a, K> {
         let file = self.random.random_range(0..self.files.len());
         match self.random.random_range(0..100) {
             0..30 if !full => self.create(),
-            0..30 | 30..36 => self.remove(file),
+            0..36 => self.remove(file),
             36..54 => self.append(file),
             54..72 => self.overwrite(file, 1),
             72..80 => self.overwrite(file, BATCH),

@@ -170,7 +170,7 @@ fn obey(line: &Line, engine: &Engine, store: &Store) {
         let mut broken = store.broken();
         match message {
             Message::LosePower => {
-                let kept = engine.lose_power().map_or(Ok(()), |log| log.break_off());
+                let kept = engine.lose_power().map_or(Ok(()), Log::break_off);
                 line.answer(Status { broken: broken.or(kept.err()), tally: engine.tally() })
                     .unwrap_or_default();
                 // Whoever uses the drive must not be answered, not even that it is gone.

@@ -54,7 +54,9 @@ fn found(more: &[Event], spoil: impl FnOnce(&Path)) -> Vec<(Verdict, String, boo
     let directory = tempfile::tempdir().expect("a directory");
     right(directory.path());
     let mut history = History::default();
-    told().into_iter().chain(more.iter().cloned()).for_each(|event| history.add(event));
+    for event in told().into_iter().chain(more.iter().cloned()) {
+        history.add(event);
+    }
     spoil(&directory.path().join("w-0"));
     let checked = check(directory.path(), SESSION, &BTreeMap::from([(0, history)]));
     checked
@@ -84,7 +86,9 @@ fn put(at: usize, new: &[u8]) -> impl FnOnce(&Path) + use<> {
 fn what_is_as_it_was_told_is_kept() {
     assert_eq!(found(&[], |_| {}), []);
     let mut history = History::default();
-    told().into_iter().for_each(|event| history.add(event));
+    for event in told() {
+        history.add(event);
+    }
     let directory = tempfile::tempdir().expect("a directory");
     right(directory.path());
     let checked = check(directory.path(), SESSION, &BTreeMap::from([(0, history)]));
@@ -152,7 +156,7 @@ fn names_are_judged_by_their_directory_and_data_by_their_file() {
         move |root: &Path| std::fs::write(root.join(name), bytes(NEXT, &[(1, 0, 2)])).expect("written")
     };
     assert_eq!((found(&new, |_| {}), found(&new, put_new("new"))), (vec![], vec![]), "no name is promised");
-    let short = |root: &Path| std::fs::write(root.join("new"), &bytes(NEXT, &[(1, 0, 1)])).expect("written");
+    let short = |root: &Path| std::fs::write(root.join("new"), bytes(NEXT, &[(1, 0, 1)])).expect("written");
     let torn = (Verdict::Torn, "w-0/new: part of a writing at byte 512".to_owned(), true);
     assert_eq!(found(&new, short), [torn], "what is found must be whole");
 
