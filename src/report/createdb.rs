@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::copy::median_of;
+use super::arms::median_of;
 use super::layout::{Align, Row, Table, paragraph};
 use super::stack_words::{cache_line, storage_line};
 use super::{notes, units};
@@ -192,7 +192,7 @@ fn finding(document: &Document, comparison: &Comparison) -> String {
     let (Some(baseline), Some(arm)) = (shown(&comparison.baseline), shown(&comparison.arm)) else {
         return String::new();
     };
-    let [ratio, low, high] = units::ratios(super::copy::gain(comparison));
+    let [ratio, low, high] = units::ratios(super::arms::gain(comparison));
     if arm.labels.get("control").is_some() {
         return format!("A/A control: {low} to {high}.");
     }

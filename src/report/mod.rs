@@ -1,6 +1,7 @@
 //! Floor 5: a document rendered; it never measures, and it reads nothing but the document. Text for the terminal is at
 //! most 79 columns wide, so that it survives a mail; colour marks what the words already say and may be stripped.
 
+mod arms;
 mod bystander;
 mod cached;
 mod compare;
