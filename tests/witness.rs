@@ -12,6 +12,17 @@ use std::process::Output;
 use std::thread::sleep;
 use std::time::Duration;
 
+use fsynclab::powercut::WitnessError;
+use fsynclab::powercut::witness::book;
+use fsynclab::powercut::witness::event::{Event, Record, Reply, Request, Session};
+use fsynclab::powercut::witness::link::{Address, Link};
+use fsynclab::powercut::witness::method::METHODS;
+use fsynclab::powercut::witness::token::Token;
+use fsynclab::powercut::witness::write::{Task, Writer, directory_name};
+use fsynclab::sys::failing::{Effect, Failing, Planned};
+use fsynclab::sys::kernel::Call;
+use fsynclab::sys::real::Real;
+use nix::errno::Errno;
 use nix::sys::signal::Signal;
 use witness_common::{Scene, Started};
 
@@ -81,6 +92,7 @@ fn a_writer_that_is_killed_leaves_all_it_acknowledged_and_several_cuts_are_one_c
     let output = scene.verify(&place.into, &[]);
     kept(&output);
     assert!(said(&output).contains("1 cut verified, no loss seen"), "{}", said(&output));
+    assert!(said(&output).contains("perhaps no power was cut"), "only a process died: {}", said(&output));
     assert_eq!(std::fs::read_dir(&place.into).expect("there").count(), 0, "what is kept is removed");
     for cut in 2..=3 {
         let (mut writer, again) = scene.write(&place.into, &["--run", &run, "--writers", "2"]);
@@ -175,11 +187,11 @@ fn a_witness_may_be_killed_and_started_again_while_a_writer_writes() {
     writer.kill();
     kept(&scene.verify(&place.into, &[]));
     let text = std::fs::read_to_string(&ledger).expect("text");
-    let (records, whole) = fsynclab::powercut::witness::book::read(text.as_bytes(), "ledger").expect("whole");
+    let (records, whole) = book::read(text.as_bytes(), "ledger").expect("whole");
     assert_eq!(whole, text.len());
     let mut last: BTreeMap<u32, u64> = BTreeMap::new();
     for record in records {
-        if let fsynclab::powercut::witness::event::Record::Told { writer, seq, .. } = record {
+        if let Record::Told { writer, seq, .. } = record {
             assert_eq!(last.insert(writer, seq).unwrap_or(0) + 1, seq, "each once, none left out");
         }
     }
@@ -193,6 +205,77 @@ fn wait_until(holds: impl Fn() -> bool) {
         sleep(Duration::from_millis(10));
     }
     panic!("not within ten seconds");
+}
+
+#[test]
+fn a_sync_that_fails_ends_the_writer_and_is_acknowledged_by_nobody() {
+    let place = place("witness-fault");
+    let (scene, _witness) = place.scene();
+    let token = Token::read_or_make(&scene.ledgers.join("token")).expect("the witness has one");
+    let address = Address::find(&scene.address, token, A_WHILE).expect("an address");
+    let session = Session { id: "0123456789abcdef".repeat(2), ..Session::default() };
+    let begin = Request::Begin { run: None, session: Box::new(session) };
+    let Reply::Begun { run, cut } = address.ask(&begin, &|| None).expect("asked") else { panic!("no run") };
+    std::fs::create_dir(place.into.join(directory_name(0))).expect("made");
+    let kernel = Failing::new(Real, [Planned::nth(Call::Fdatasync, 3, Effect::Errno(Errno::EIO))]);
+    let link = Link::new(&address, (&run, cut), 0, &|| None);
+    let (root, stop) = (place.into.clone(), || false);
+    let task = Task { root, writer: 0, session: 1, seed: 5, spare_file_system: false, stop: &stop };
+    let error = Writer::new(&kernel, link, task, &|| {}).run().expect_err("the third fdatasync fails");
+    let WitnessError::Fault(fault) = error else { panic!("{error}") };
+    assert!(fault.to_string().starts_with("could not fdatasync file"), "{fault}");
+    let failed = fault.path.file_name().and_then(|name| name.to_str()).expect("a name");
+    let text = address.ledger(&run, &|| None).expect("a ledger");
+    let (records, _) = book::read(text.as_bytes(), "ledger").expect("whole");
+    let (mut file, mut acknowledged, mut others) = (None, false, 0);
+    for record in records {
+        let Record::Told { event, .. } = record else { continue };
+        match event {
+            Event::Create { file: number, name, .. } | Event::Rename { file: number, to: (_, name), .. }
+                if name == failed =>
+            {
+                file = Some(number);
+            }
+            Event::Write { file: number, .. } if Some(number) == file => acknowledged = false,
+            Event::Data { file: number } if Some(number) == file => acknowledged = true,
+            Event::Data { .. } => others += 1,
+            _ => {}
+        }
+    }
+    assert!(file.is_some() && !acknowledged && others > 0, "{file:?}, {others} others");
+}
+
+#[test]
+fn what_drive_and_probe_say_is_in_the_results_and_what_does_not_mount_is_counted() {
+    let place = place("witness-json");
+    let (scene, _witness) = place.scene();
+    let mut command = scene.command("write", &place.into);
+    command.args(["--seed", "11"]);
+    let mut writer = Started::new(command);
+    writer.line("writing in");
+    sleep(A_WHILE);
+    writer.kill();
+    let output = scene.verify(&place.into, &["--json", "-"]);
+    assert_eq!(output.status.code(), Some(0), "{}", common::text(&output));
+    let document = fsynclab::results::text::read(&output.stdout).expect("a document");
+    let pulled = document.pulled.expect("cuts");
+    assert_eq!((pulled.cut, pulled.cuts.len(), document.seed), (1, 1, 11));
+    assert!(pulled.cuts[0].acknowledged > 10 && pulled.cuts[0].verified_at.is_some(), "{pulled:?}");
+    assert!(pulled.overwrites_per_sec.is_some_and(|rate| rate > 0.0), "{pulled:?}");
+    assert!(document.verdict.is_some(), "what the probe proves");
+    let stack = &document.places[0].stack;
+    assert!(!stack.file_system.is_empty() && stack.weakest_link.is_some(), "{stack:?}");
+    let all = document.arms[0].power_cuts.as_ref().expect("cuts");
+    assert_eq!((document.arms[0].name.as_str(), all.cuts, all.promise_kept), ("all", 1, true));
+    assert!(all.bound_95.is_some_and(|bound| (bound - 0.95).abs() < 1e-9), "{all:?}");
+    let known = |name: &str| METHODS.iter().any(|method| method.name == name);
+    assert!(document.arms.len() > 4 && document.arms[1..].iter().all(|arm| known(&arm.name)));
+    assert!(document.notes.iter().any(|note| note.code == fsynclab::results::NoteCode::CutReach));
+
+    let mut command = scene.command("verify", &place.into);
+    let output = command.args(["--does-not-mount", "--cut", "1"]).output().expect("started");
+    assert_eq!(output.status.code(), Some(4), "{}", common::text(&output));
+    assert!(said(&output).contains("ALL IS LOST: does-not-mount"), "{}", said(&output));
 }
 
 #[test]
@@ -258,7 +341,9 @@ fn a_flipped_byte_is_torn_a_removed_file_has_lost_its_name_a_swapped_one_is_misp
     });
     found(&output, "torn");
     let output = spoiled("witness-remove", |left, _| {
-        files(left).keys().for_each(|path| std::fs::remove_file(path).expect("there"));
+        for path in files(left).keys() {
+            std::fs::remove_file(path).expect("there");
+        }
     });
     found(&output, "name-lost");
     let output = spoiled("witness-swap", |left, _| {

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 /// For a line that must come.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// A process that ends with the test.
 pub struct Started {
@@ -104,7 +104,7 @@ impl Scene {
         let mut scene = Scene { directory, ledgers, address: "127.0.0.1:0".to_owned() };
         let witness = scene.listen();
         let line = witness.line("listening on");
-        scene.address = line.split([' ', ';']).nth(2).expect("an address").to_owned();
+        line.split([' ', ';']).nth(2).expect("an address").clone_into(&mut scene.address);
         (scene, witness)
     }
 

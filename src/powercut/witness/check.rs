@@ -171,9 +171,10 @@ impl Look<'_> {
         let never = METHODS.iter().any(|method| method.name == file.method && !method.data);
         for (at, place) in file.places.iter().enumerate().filter(|_| never) {
             let Some(last) = place.may.last() else { continue };
-            let is_last = |seen: &&Seen| matches!(seen, Seen::Whole(sector) if sector.file == number && sector.generation == *last);
+            let of_last = |sector: &Sector| sector.file == number && sector.generation == *last;
+            let found = matches!(sectors.get(at), Some(Seen::Whole(sector)) if of_last(sector));
             self.checked.unsynced.written += 1;
-            self.checked.unsynced.found += u64::from(sectors.get(at).filter(is_last).is_some());
+            self.checked.unsynced.found += u64::from(found);
         }
     }
 
