@@ -31,6 +31,7 @@ mod probe_verdict;
 pub mod published;
 pub mod restore;
 pub mod servers;
+pub mod witness;
 
 #[cfg(test)]
 mod scripted;

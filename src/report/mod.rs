@@ -18,6 +18,7 @@ mod plug_postgres;
 mod price;
 mod probe;
 mod published;
+mod pulled;
 mod rates;
 mod restore;
 mod servers;
@@ -55,6 +56,7 @@ pub fn header(document: &Document) -> String {
         Kind::Price => price::header(document),
         Kind::Createdb => createdb::header(document),
         Kind::Plug if !document.servers.is_empty() => plug_postgres::header(document),
+        Kind::Plug if document.pulled.is_some() => pulled::header(document),
         Kind::Plug => plug::header(document),
         Kind::Restore => restore::header(document),
         Kind::Pgbench => pgbench::header(document),
@@ -75,6 +77,7 @@ pub fn results(document: &Document) -> String {
         Kind::Price => price::results(document),
         Kind::Createdb => createdb::results(document),
         Kind::Plug if !document.servers.is_empty() => plug_postgres::results(document),
+        Kind::Plug if document.pulled.is_some() => pulled::results(document),
         Kind::Plug => plug::results(document),
         Kind::Restore => restore::results(document),
         Kind::Pgbench => pgbench::results(document),

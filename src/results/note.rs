@@ -94,6 +94,8 @@ pub enum NoteCode {
     NotMeasured,
     /// Clients wait for each other more than for the disk.
     Contended,
+    /// How far down a cut of the power, or of less, reaches.
+    CutReach,
     /// pg_restore or pgbench met errors and went on: what was done is not all that was asked for.
     ErrorsIgnored,
 }
