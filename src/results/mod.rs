@@ -3,6 +3,7 @@
 
 pub mod databases;
 pub mod document;
+pub mod fit;
 pub mod labels;
 pub mod note;
 pub mod pair;
@@ -18,6 +19,7 @@ pub use databases::{Databases, Server};
 pub use document::{
     Arm, Bystander, Comparison, Document, Failed, Host, Input, Kind, Place, Planned, Refused, Tool,
 };
+pub use fit::{DriveFit, FitLine};
 pub use labels::Labels;
 pub use note::{Note, NoteCode, Severity};
 pub use pair::{Pair, PairLine};

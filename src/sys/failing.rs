@@ -14,6 +14,7 @@ use nix::sys::stat::{FileStat, Mode};
 use nix::sys::uio;
 use nix::unistd::{Whence, lseek};
 
+use super::aio::Batch;
 use super::kernel::{Call, Kernel, RangeFlags};
 use super::uring::Ring;
 
@@ -276,6 +277,14 @@ impl<K: Kernel> Kernel for Failing<K> {
 
     fn enter_ring(&self, ring: &mut Ring) -> Result<(), Errno> {
         self.unless_struck(Call::IoUringEnter, |kernel| kernel.enter_ring(ring))
+    }
+
+    fn submit_batch(&self, batch: &mut Batch) -> Result<usize, Errno> {
+        self.unless_struck(Call::IoSubmit, |kernel| kernel.submit_batch(batch))
+    }
+
+    fn await_batch(&self, batch: &mut Batch) -> Result<(), Errno> {
+        self.unless_struck(Call::IoGetevents, |kernel| kernel.await_batch(batch))
     }
 }
 

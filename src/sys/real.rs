@@ -8,6 +8,7 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::stat::{FileStat, Mode};
 
+use super::aio::Batch;
 use super::kernel::{Kernel, RangeFlags};
 use super::uring::Ring;
 
@@ -151,5 +152,13 @@ impl Kernel for Real {
 
     fn enter_ring(&self, ring: &mut Ring) -> Result<(), Errno> {
         ring.enter()
+    }
+
+    fn submit_batch(&self, batch: &mut Batch) -> Result<usize, Errno> {
+        batch.submit()
+    }
+
+    fn await_batch(&self, batch: &mut Batch) -> Result<(), Errno> {
+        batch.wait()
     }
 }

@@ -46,6 +46,10 @@ impl Sorted {
         self.entries[position].0
     }
 
+    pub(super) fn size_bytes(&self, position: usize) -> u64 {
+        self.entries[position].1.size_bytes
+    }
+
     fn clear(&mut self) {
         self.names.clear();
         self.entries.clear();
@@ -73,6 +77,15 @@ pub(super) struct Held {
 }
 
 impl Held {
+    pub(super) fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    /// The path of a held file.
+    pub(super) fn name(&self, position: usize) -> Option<&CStr> {
+        (position < self.files.len()).then(|| self.sorted.name(position))
+    }
+
     pub(super) fn clear(&mut self) {
         self.files.clear();
         self.sorted.clear();
@@ -156,7 +169,7 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
     /// Keeps a copy open until the pass, or until the hand is full.
     pub(super) fn hold(&mut self, file: OwnedFd) -> Result<(), EngineError> {
         let path = self.target.as_cstr();
-        let key = match self.axes().order {
+        let key = match self.sync_order() {
             Order::Readdir | Order::Reverse => Key::default(),
             Order::Inode | Order::Size => {
                 let facts = self.calls.lstat(path)?;
@@ -171,8 +184,14 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
         Ok(())
     }
 
+    /// The order in which what is held is synced: as it was copied where that was in order.
+    fn sync_order(&self) -> Order {
+        if self.axes().copies_in_order() { Order::Readdir } else { self.axes().order }
+    }
+
     /// Hints, waits for, syncs and closes what is held.
     pub(super) fn sync_held(&mut self) -> Result<(), EngineError> {
+        self.write_batch()?;
         let mut held = std::mem::take(&mut self.tools.held);
         let axes = *self.axes();
         let before = self.clock.enter(Part::Hint);
@@ -195,7 +214,7 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
             }
         }
         self.clock.enter(Part::SyncFiles);
-        let order = held.sorted.order(axes.order);
+        let order = held.sorted.order(self.sync_order());
         self.sync_work(Work { names: &held.sorted, open: Some(&held.files) }, &order)?;
         for (position, file) in held.files.drain(..).enumerate() {
             self.calls.close(file, held.sorted.name(position))?;

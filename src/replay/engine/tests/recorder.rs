@@ -12,6 +12,7 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::stat::{FileStat, Mode};
 
+use crate::sys::aio::Batch;
 use crate::sys::kernel::{Kernel, RangeFlags};
 use crate::sys::real::Real;
 use crate::sys::uring::Ring;
@@ -261,6 +262,16 @@ impl Kernel for Recorder {
     fn enter_ring(&self, ring: &mut Ring) -> Result<(), Errno> {
         self.note("ring".to_owned());
         Real.enter_ring(ring)
+    }
+
+    fn submit_batch(&self, batch: &mut Batch) -> Result<usize, Errno> {
+        self.note(format!("submit {}", batch.waiting()));
+        Real.submit_batch(batch)
+    }
+
+    fn await_batch(&self, batch: &mut Batch) -> Result<(), Errno> {
+        self.note("await".to_owned());
+        Real.await_batch(batch)
     }
 }
 
