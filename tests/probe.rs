@@ -21,8 +21,13 @@ struct Probed {
 
 impl Probed {
     fn run(path: &Path, arguments: &[&str]) -> Self {
+        Self::with(path, arguments, None)
+    }
+
+    fn with(path: &Path, arguments: &[&str], preload: Option<&Path>) -> Self {
         let state = scratch("state");
         let mut command = fsynclab(state.path());
+        command.envs(preload.map(|library| ("LD_PRELOAD", library)));
         command.arg("probe").arg(path).args(["--json", "-", "--seed", "42"]).args(arguments);
         let output = command.output().expect("the program runs");
         let document =
@@ -106,6 +111,30 @@ fn where_write_through_is_forced_no_flush_arrives_and_the_answer_is_no() {
         let image = Image::new(file_system, "600M", "");
         image.set_write_cache("write through");
         assert_not_asked(&Probed::run(&image.path(), &SHORT), "was set to \"write through\"");
+    }
+}
+
+/// As eatmydata does: it says yes and asks nobody.
+const SHIM: &str = "int fsync(int f) { return 0 * f; } int fdatasync(int f) { return 0 * f; }";
+
+#[test]
+fn a_preloaded_library_that_swallows_syncs_is_found() {
+    if !root_or_skip("a_preloaded_library_that_swallows_syncs_is_found") {
+        return;
+    }
+    let directory = scratch("shim");
+    let source = directory.path().join("shim.c");
+    fs::write(&source, SHIM).expect("a source");
+    let image = Image::new(FileSystem::Ext4, "600M", "");
+    // A known name, and one that only the counters give away.
+    for (name, why) in
+        [("libeatmydata.so", "a preloaded library swallows syncs"), ("libquick.so", "no flush")]
+    {
+        let library = directory.path().join(name);
+        common::run("gcc", &[Path::new("-shared"), Path::new("-fPIC"), Path::new("-o"), &library, &source]);
+        let probed = Probed::with(&image.path(), &SHORT, Some(&library));
+        assert_not_asked(&probed, why);
+        assert!(probed.flushes("one8", "open_datasync") > 0.8, "{name}");
     }
 }
 

@@ -81,8 +81,9 @@ fn a_drive_that_stands_is_no_leftover_until_its_serving_process_is_dead() {
 
     let server = scene.server();
     kill(Pid::from_raw(server), Signal::SIGKILL).expect("it runs");
-    // A process that was killed is there until it has let go of its memory.
-    let is_there = || fs::read_link(format!("/proc/{server}/exe")).is_ok();
+    // A process that was killed is there until it has let go of its memory and its files.
+    let is_there =
+        || fs::read_to_string(format!("/proc/{server}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
     let end = Instant::now() + Duration::from_secs(10);
     while is_there() && Instant::now() < end {
         sleep(Duration::from_millis(5));

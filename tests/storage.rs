@@ -114,8 +114,8 @@ fn file_systems_in_images_are_followed_to_the_disk_below() {
         assert_eq!((found.file_system.as_str(), found.journal), (name, journal), "{file_system:?}");
         assert_eq!(kinds(&found)[..3], [name, "loop", below.layers[0].kind.as_str()], "{file_system:?}");
         // In a chroot on an overlay nothing is known below: then the loop device stands for the disk.
-        let device = vec![image.device_name()];
-        let names = |disks: &[Disk]| disks.iter().map(|disk| disk.name.clone()).collect::<Vec<_>>();
+        let device = vec![image.device_name().to_owned()];
+        let names = |disks: &[Disk]| disks.iter().map(|disk| disk.name.clone()).collect::<Vec<String>>();
         let expected = if below.disks.is_empty() { device.clone() } else { names(&below.disks) };
         assert_eq!(names(&found.disks), expected, "{file_system:?}");
         assert_eq!(found.counted, device, "{file_system:?}");

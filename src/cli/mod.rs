@@ -154,4 +154,30 @@ mod tests {
     fn the_definitions_contradict_each_other_nowhere() {
         definitions().debug_assert();
     }
+
+    /// Every way to a subcommand and its long options whose value is `N`.
+    fn numbers(command: &clap::Command, way: &[String], found: &mut Vec<Vec<String>>) {
+        let way = [way, &[command.get_name().to_owned()]].concat();
+        let is_number =
+            |arg: &&Arg| arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == "N"));
+        for option in command.get_arguments().filter(is_number).filter_map(Arg::get_long) {
+            found.push([way.as_slice(), &[format!("--{option}")]].concat());
+        }
+        command.get_subcommands().for_each(|command| numbers(command, &way, found));
+    }
+
+    #[test]
+    fn every_number_that_is_none_is_told_in_our_words() {
+        let mut found = Vec::new();
+        numbers(&definitions(), &[], &mut found);
+        assert!(found.len() > 12, "{found:?}");
+        for words in found {
+            for value in ["-1", "x", "99999999999999999999999"] {
+                let words = words.iter().map(String::as_str).chain([value]);
+                let error = definitions().try_get_matches_from(words.clone()).expect_err("no number");
+                let told = error.to_string();
+                assert!(told.contains(": a whole number from "), "{:?}: {told}", words.collect::<Vec<_>>());
+            }
+        }
+    }
 }

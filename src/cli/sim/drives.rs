@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use super::super::places::{Recording, drive_problem, place_problem};
 use super::super::problem::Problem;
 use super::super::screen::Screen;
-use super::super::{clean, complain};
+use super::super::{clean, complain, grammar};
 use crate::place::{Asked, PlaceError};
 use crate::simdrive::mount::{self, MOUNT_VARIABLE, Record, SimulatedDrive, run_command};
 use crate::simdrive::spec::Spec;
@@ -55,7 +55,7 @@ struct Drive {
     #[arg(value_name = "SPEC")]
     spec: String,
     /// Decides the drive's angle and what ages its file system [default: a new one]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = grammar::seed)]
     seed: Option<u64>,
     #[command(flatten)]
     recording: Recording,
