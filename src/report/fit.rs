@@ -34,7 +34,7 @@ pub fn fit(fit: &DriveFit) -> String {
         .collect();
     if !off.is_empty() {
         let said = format!(
-            "not reproduced within {MOST_PERCENT:.0} %: {}; a file system other than ext4, or a kernel, decides",
+            "not reproduced within {MOST_PERCENT:.0} %: {}; another file system than ext4, another kernel or other writers had a part in them",
             off.join(", ")
         );
         text += &paragraph(&said, 2);

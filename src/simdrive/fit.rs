@@ -29,7 +29,7 @@ const OVERHEAD_PART: f64 = 0.1;
 /// Transfer rates that a drive can have, in MB/s.
 const TRANSFERS: [f64; 2] = [20.0, 10_000.0];
 /// How finely the seek to the journal is searched.
-const STEPS: u32 = 100;
+const STEPS: u32 = 50;
 const WRITE_BYTES: f64 = 8192.0;
 
 /// A line of `pg_test_fsync`, its keys as in results (`one8`, `fdatasync`).
@@ -60,7 +60,16 @@ pub struct Fit {
     pub lines: Vec<(Line, f64)>,
     /// The others.
     pub left_out: Vec<(Line, LeftOut)>,
-    sources: Vec<(&'static str, String)>,
+    sources: Vec<(&'static str, Source)>,
+}
+
+/// Where a number is from.
+#[derive(Debug, Clone, PartialEq)]
+enum Source {
+    /// These lines.
+    Lines(&'static str),
+    /// No line: why it is what it is.
+    Assumed(&'static str),
 }
 
 /// What the lines tell of a drive.
@@ -209,7 +218,8 @@ impl Fit {
             let key = table.clone() + key;
             let fitted = self.sources.iter().find(|(fitted, _)| *fitted == key);
             let source = match fitted {
-                Some((_, lines)) => format!("fitted from {file}: {lines}"),
+                Some((_, Source::Lines(lines))) => format!("fitted from {file}: {lines}"),
+                Some((_, Source::Assumed(why))) => format!("assumed: {why}"),
                 None => format!("assumed: as {}", self.model.name),
             };
             text += &format!("{line:<30} # {source}\n");
@@ -258,7 +268,7 @@ fn kind(rates: Rates<'_>, one: f64, old_o_sync: bool) -> Kind {
     }
 }
 
-type Numbers = (Model, Vec<(&'static str, String)>);
+type Numbers = (Model, Vec<(&'static str, Source)>);
 
 fn start(name: &str, summary: &str) -> Model {
     let model = built_in(name).expect("a built-in model");
@@ -273,8 +283,10 @@ fn disk(rates: Rates<'_>, one: f64, rpm: u32) -> Numbers {
     let Mechanism::Rotating(numbers) = model.mechanism else { return (model, Vec::new()) };
     let turns = whole(one * 60.0);
     let with = |stroke_part: f64| Mechanism::Rotating(Rotating { rpm: turns, stroke_part, ..numbers });
-    let mut sources =
-        vec![("rotating.rpm", format!("one8 fdatasync; sold with {rpm}, but not each turn is met"))];
+    let mut sources = vec![
+        ("rotating.rpm", Source::Lines("one8 fdatasync; turns that are met, of those that the disk makes")),
+        ("write_cache.on", Source::Assumed("the lines are the same with it on and every flush honoured")),
+    ];
     model.mechanism = with(numbers.stroke_part);
     if let Some(fsync) = rates.of("one8", "fsync").filter(|fsync| *fsync < one * COMMITS) {
         let parts = (1..=STEPS).map(|step| (f64::from(step) / f64::from(STEPS)).powi(2));
@@ -285,7 +297,8 @@ fn disk(rates: Rates<'_>, one: f64, rpm: u32) -> Numbers {
         };
         let best = parts.map(|part| (off(&part), part)).min_by(|a, b| a.0.total_cmp(&b.0));
         model.mechanism = with(best.map_or(numbers.stroke_part, |(_, part)| part));
-        sources.push(("rotating.stroke_part", "one8 fsync, which seeks to the journal and back".to_owned()));
+        sources
+            .push(("rotating.stroke_part", Source::Lines("one8 fsync, which seeks to the journal and back")));
     }
     (model, sources)
 }
@@ -299,14 +312,14 @@ fn flash(rates: Rates<'_>, sync_us: f64) -> Numbers {
     let cache_us = model.write_cache.map_or(0.0, |cache| WRITE_BYTES / cache.transfer_mb_per_s);
     if let Some(more_us) = rates.second_write_us() {
         numbers.write_mb_per_s = transfer(more_us - cache_us);
-        sources.push(("flash.write_mb_per_s", "two8 fdatasync less one8 fdatasync".to_owned()));
+        sources.push(("flash.write_mb_per_s", Source::Lines("two8 fdatasync less one8 fdatasync")));
     }
     let bus_us = WRITE_BYTES / numbers.write_mb_per_s;
     let cells_us = (sync_us - 2.0 * model.command_overhead_us - cache_us - bus_us).max(1.0);
     let program = numbers.program_us / (numbers.program_us + numbers.commit_us);
     (numbers.program_us, numbers.commit_us) =
         (tenths(cells_us * program), tenths(cells_us * (1.0 - program)));
-    let sum = "one8 fdatasync; only the sum of program and commit is known".to_owned();
+    let sum = Source::Lines("one8 fdatasync; only the sum of program and commit is known");
     sources.extend([("flash.program_us", sum.clone()), ("flash.commit_us", sum)]);
     model.mechanism = Mechanism::Flash(numbers);
     (model, sources)
@@ -320,11 +333,11 @@ fn cached(rates: Rates<'_>, sync_us: f64) -> Numbers {
     model.command_overhead_us = model.command_overhead_us.min(sync_us * OVERHEAD_PART);
     if let Some(more_us) = rates.second_write_us() {
         numbers.write_mb_per_s = transfer(more_us);
-        sources.push(("flash.write_mb_per_s", "two8 fdatasync less one8 fdatasync".to_owned()));
+        sources.push(("flash.write_mb_per_s", Source::Lines("two8 fdatasync less one8 fdatasync")));
     }
     let others_us = model.command_overhead_us + WRITE_BYTES / numbers.write_mb_per_s + numbers.commit_us;
     numbers.program_us = tenths((sync_us - others_us).max(0.0));
-    sources.push(("flash.program_us", "one8 fdatasync".to_owned()));
+    sources.push(("flash.program_us", Source::Lines("one8 fdatasync")));
     model.mechanism = Mechanism::Flash(numbers);
     (model, sources)
 }
@@ -340,7 +353,7 @@ fn volume(sync_us: f64) -> Numbers {
         burst_requests: None,
         transfer_mb_per_s: None,
     });
-    (model, vec![("network.latency_us", "one8 fdatasync".to_owned())])
+    (model, vec![("network.latency_us", Source::Lines("one8 fdatasync"))])
 }
 
 /// The rate at which 8 kB take so many microseconds.

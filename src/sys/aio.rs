@@ -44,11 +44,17 @@ struct Event {
     result2: i64,
 }
 
-/// One write; the kernel calls it by its position in the batch.
-#[derive(Clone, Copy, Debug)]
-struct Write {
-    control: Control,
-    token: usize,
+/// A write: the next bytes of the room on their way to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// Where in the file.
+    pub offset: u64,
+    /// How many bytes.
+    pub length: usize,
+    /// Names the file where it fails.
+    pub token: usize,
+    /// Where on the disk: the order in which writes are handed over.
+    pub place: u64,
 }
 
 /// Bytes of many files on their way to them. Filled, then submitted and awaited by way of
@@ -60,7 +66,8 @@ pub struct Batch {
     room: Vec<u8>,
     start: usize,
     used: usize,
-    writes: Vec<Write>,
+    /// As the kernel takes them, with what they were pushed as.
+    writes: Vec<(Control, Write)>,
     submitted: usize,
     done: usize,
     failed: Option<(usize, Errno)>,
@@ -88,29 +95,21 @@ impl Batch {
         &mut self.room[self.start + used..self.start + BATCH_BYTES]
     }
 
-    /// Adds the first `length` bytes of the room as a write. `token` names the file where it fails; the file must stay open
-    /// until the batch is awaited.
-    pub fn push(&mut self, file: BorrowedFd<'_>, offset: u64, length: usize, token: usize) {
+    /// Adds the first bytes of the room as a write; what goes on where the last one ends is one with it. The file must stay
+    /// open until the batch is awaited.
+    pub fn push(&mut self, file: BorrowedFd<'_>, write: Write) {
         let buffer = self.room.as_ptr().wrapping_add(self.start + self.used) as u64;
-        self.used += length;
-        let length = length as u64;
-        let goes_on = |last: &&mut Write| {
-            last.token == token && last.control.offset.cast_unsigned() + last.control.length == offset
+        self.used += write.length;
+        let length = write.length as u64;
+        let goes_on = |(control, last): &&mut (Control, Write)| {
+            last.token == write.token && last.offset + control.length == write.offset
         };
-        let data = self.writes.len() as u64;
         match self.writes.last_mut().filter(goes_on) {
-            Some(last) => last.control.length += length,
+            Some((control, _)) => control.length += length,
             None => {
-                let control = Control {
-                    data,
-                    opcode: PWRITE,
-                    file: file.as_raw_fd().cast_unsigned(),
-                    buffer,
-                    length,
-                    offset: offset.cast_signed(),
-                    ..Control::default()
-                };
-                self.writes.push(Write { control, token });
+                let (file, offset) = (file.as_raw_fd().cast_unsigned(), write.offset.cast_signed());
+                let control = Control { opcode: PWRITE, file, buffer, length, offset, ..Control::default() };
+                self.writes.push((control, write));
             }
         }
     }
@@ -134,8 +133,12 @@ impl Batch {
     }
 
     pub(super) fn submit(&mut self) -> Result<usize, Errno> {
-        let mut controls: Vec<*mut Control> =
-            self.writes[self.submitted..].iter_mut().map(|write| &raw mut write.control).collect();
+        if self.submitted == 0 {
+            self.writes.sort_by_key(|(_, write)| write.place);
+            (0..).zip(&mut self.writes).for_each(|(at, (control, _))| control.data = at);
+        }
+        let waiting = self.writes[self.submitted..].iter_mut();
+        let mut controls: Vec<*mut Control> = waiting.map(|(control, _)| &raw mut *control).collect();
         // SAFETY: the controls lie in `writes`, which is not touched before they are awaited, and point into `room`, which
         // lives until io_destroy(2) has awaited them.
         let result = unsafe {
@@ -156,12 +159,13 @@ impl Batch {
         let done = usize::try_from(result).map_err(|_| Errno::last())?;
         self.done += done;
         for event in &events[..done] {
-            let Some(write) = usize::try_from(event.data).ok().and_then(|at| self.writes.get(at)) else {
+            let Some((control, write)) = usize::try_from(event.data).ok().and_then(|at| self.writes.get(at))
+            else {
                 continue;
             };
             let failed = match event.result {
                 ..0 => Some(Errno::from_raw(i32::try_from(-event.result).unwrap_or(libc::EIO))),
-                written if written.cast_unsigned() < write.control.length => Some(Errno::ENOSPC),
+                written if written.cast_unsigned() < control.length => Some(Errno::ENOSPC),
                 _ => None,
             };
             self.failed = self.failed.or(failed.map(|errno| (write.token, errno)));
@@ -200,7 +204,8 @@ mod tests {
         let mut batch = Batch::new().expect("AIO");
         for (file, offset, byte, token) in [(&one, 0, 1, 0), (&one, 4096, 2, 0), (&two, 0, 3, 1)] {
             batch.room()[..4096].fill(byte);
-            batch.push(file.as_file().as_fd(), offset, 4096, token);
+            let write = Write { offset, length: 4096, token, place: 10 - token as u64 };
+            batch.push(file.as_file().as_fd(), write);
         }
         assert_eq!(batch.waiting(), 2);
         assert_eq!(write_all(&mut batch), Ok(()));
@@ -217,8 +222,9 @@ mod tests {
         let read_only = std::fs::File::open("/proc/self/exe").expect("file");
         let file = tempfile::tempfile().expect("file");
         let mut batch = Batch::new().expect("AIO");
-        batch.push(file.as_fd(), 0, 4096, 7);
-        batch.push(read_only.as_fd(), 0, 4096, 8);
+        for (file, token) in [(&file, 7), (&read_only, 8)] {
+            batch.push(file.as_fd(), Write { offset: 0, length: 4096, token, place: 0 });
+        }
         assert_eq!(batch.submit(), Ok(1));
         assert_eq!(batch.submit(), Err(Errno::EBADF));
         while batch.under_way() > 0 {

@@ -229,6 +229,10 @@ impl<K: Kernel> Kernel for Failing<K> {
         self.unless_struck(Call::Ioctl, |kernel| kernel.clone_file(from, to))
     }
 
+    fn place(&self, file: BorrowedFd<'_>, offset: u64) -> Result<u64, Errno> {
+        self.unless_struck(Call::Ioctl, |kernel| kernel.place(file, offset))
+    }
+
     fn sync_file_range(
         &self,
         file: BorrowedFd<'_>,

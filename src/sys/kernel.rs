@@ -38,7 +38,7 @@ pub enum Call {
     Pwrite64,
     /// `copy_file_range`
     CopyFileRange,
-    /// `ioctl`: FICLONE only
+    /// `ioctl`: FICLONE, FS_IOC_FIEMAP
     Ioctl,
     /// `sync_file_range`
     SyncFileRange,
@@ -224,6 +224,8 @@ pub trait Kernel: Sync {
     ) -> Result<usize, Errno>;
     /// ioctl(FICLONE).
     fn clone_file(&self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<(), Errno>;
+    /// ioctl(FS_IOC_FIEMAP): where the byte at `offset` lies on the disk, in bytes; ENODATA in a hole.
+    fn place(&self, file: BorrowedFd<'_>, offset: u64) -> Result<u64, Errno>;
     /// sync_file_range(2); a length of 0 means to the end of the file.
     fn sync_file_range(
         &self,

@@ -194,6 +194,10 @@ impl<K: Kernel> Kernel for Tallied<K> {
         self.timed(Call::Ioctl, |kernel| kernel.clone_file(from, to))
     }
 
+    fn place(&self, file: BorrowedFd<'_>, offset: u64) -> Result<u64, Errno> {
+        self.timed(Call::Ioctl, |kernel| kernel.place(file, offset))
+    }
+
     fn sync_file_range(
         &self,
         file: BorrowedFd<'_>,

@@ -160,7 +160,7 @@ impl Script<'_> {
         let mut entries = self.listing(&source).to_vec();
         let path = |name: &str| format!("{at}/{name}");
         if sorted {
-            if self.p.lstat || self.p.order == Order::Size || self.p.bytes == Bytes::Aio {
+            if self.p.lstat || self.p.order == Order::Size {
                 for entry in &entries {
                     self.lstats(&format!("S{}", path(&entry.name)));
                 }
@@ -176,7 +176,7 @@ impl Script<'_> {
         let mut below = Vec::new();
         for entry in entries {
             let file = path(&entry.name);
-            if self.p.lstat && !sorted {
+            if (self.p.lstat || self.p.bytes == Bytes::Aio) && !sorted {
                 self.lstats(&format!("S{file}"));
             }
             match entry.kind.as_str() {
@@ -214,7 +214,7 @@ impl Script<'_> {
             self.say(format!("{} C{file}", self.p.call));
         }
         if self.p.sync == Sync::Held {
-            if matches!(self.p.order, Order::Inode | Order::Size) && self.p.bytes != Bytes::Aio {
+            if matches!(self.p.order, Order::Inode | Order::Size) {
                 self.lstats(&format!("C{file}"));
             }
             self.held.push(file.to_owned());
@@ -243,7 +243,10 @@ impl Script<'_> {
             at += moved;
             match self.batch.last_mut() {
                 Some((last, bytes)) if last == file => *bytes += moved,
-                _ => self.batch.push((file.to_owned(), moved)),
+                _ => {
+                    self.say(format!("ioctl C{file} FS_IOC_FIEMAP"));
+                    self.batch.push((file.to_owned(), moved));
+                }
             }
         }
     }
@@ -420,7 +423,6 @@ impl Script<'_> {
         let mut order = held.clone();
         match self.p.order {
             Order::Readdir => {}
-            _ if self.p.bytes == Bytes::Aio => {}
             Order::Reverse => order.reverse(),
             Order::Inode => panic!("no inode numbers of files that are never listed"),
             Order::Size => order.sort_by_key(|file| self.size(file)),

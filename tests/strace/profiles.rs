@@ -35,7 +35,6 @@ const AIO: Profile = Profile {
     flags: "|O_DIRECT",
     hint: WHOLE,
     sync: Sync::Held,
-    order: Order::Size,
     ..DEFERRED
 };
 const O_DSYNC: Profile =
@@ -124,7 +123,7 @@ pub const AXES: &[Profile] = &[
     Profile { policy: "deferred+dirs=own", parent: false, ..DEFERRED },
     Profile { policy: "deferred+copy=copy-file-range", bytes: Bytes::Range, access: "O_WRONLY", ..DEFERRED },
     Profile { policy: "reflink+sync=each", sync: Sync::Each(false), ..REFLINK },
-    Profile { policy: "aio+order=reverse+hint=none", hint: Hint::None, order: Order::Reverse, ..AIO },
+    Profile { policy: "aio+hint=none+order=reverse", hint: Hint::None, order: Order::Reverse, ..AIO },
     Profile { policy: "direct+open=o-dsync", flags: "|O_DSYNC|O_DIRECT", ..DIRECT },
     Profile { policy: "o-dsync+open=o-sync", flags: "|O_SYNC", ..O_DSYNC },
     Profile { policy: "dpkg+call=fdatasync", call: "fdatasync", ..DPKG },

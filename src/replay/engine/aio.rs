@@ -1,12 +1,12 @@
-//! The writes of many files in one call: allocated in the order of copying, so that they lie in a row, and handed over
-//! together, so that the drive gets them in a few large requests.
+//! The writes of many files in one call: allocated beforehand, so that it is known where they go, and handed over together
+//! in the order of their places, so that the drive gets them in a few large requests.
 
 use std::os::fd::BorrowedFd;
 
 use super::calls::uninterrupted;
 use super::copy::BUFFER_BYTES;
 use super::{EngineError, Observer, Run, fault};
-use crate::sys::aio::Batch;
+use crate::sys::aio::{Batch, Write};
 use crate::sys::kernel::{Call, Fault, Kernel};
 
 impl<K: Kernel, O: Observer> Run<'_, K, O> {
@@ -23,10 +23,11 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
             allocated.map_err(|errno| fault(Call::Fallocate, &self.target, errno))?;
         }
         let (block, token) = (self.tools.means.direct_block_bytes, self.tools.held.len());
-        let mut offset = 0;
+        let (mut offset, mut place) = (0, None);
         loop {
             if self.batch().room().len() < BUFFER_BYTES {
                 self.write_batch()?;
+                place = None;
             }
             let kernel = self.calls.kernel;
             let read = kernel.read(from, &mut self.batch().room()[..BUFFER_BYTES]);
@@ -37,7 +38,9 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
             self.go_on_after(offset, length as u64)?;
             let padded = length.next_multiple_of(block);
             self.batch().room()[length..padded].fill(0);
-            self.batch().push(to, offset, padded, token);
+            let place = *place.get_or_insert_with(|| self.place(to, offset));
+            let write = Write { offset, length: padded, token, place };
+            self.batch().push(to, write);
             offset += length as u64;
             if padded > length {
                 break;
@@ -68,6 +71,11 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
             Some(path) => Fault::of(Call::IoSubmit, super::path::path_of(path))(errno).into(),
             None => fault(Call::IoSubmit, &self.target, errno),
         })
+    }
+
+    /// Where a part of a file lies. A file system that does not tell has all files at one place.
+    fn place(&self, file: BorrowedFd<'_>, offset: u64) -> u64 {
+        self.calls.kernel.place(file, offset).unwrap_or(0)
     }
 
     fn batch(&mut self) -> &mut Batch {

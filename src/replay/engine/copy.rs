@@ -86,9 +86,10 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
         Ok(self.calls.close(directory, self.source.as_cstr())?)
     }
 
-    /// Whether all entries are read before the first is copied.
+    /// Where files are synced as they are copied, the order of syncing is that of copying.
     fn sorts_copies(&self) -> bool {
-        self.axes().copies_in_order() && self.axes().order != Order::Readdir
+        let axes = self.axes();
+        matches!(axes.sync, SyncWhen::Each | SyncWhen::Syncfs) && axes.order != Order::Readdir
     }
 
     fn copy_sorted(&mut self, sorted: &Sorted) -> Result<(), EngineError> {

@@ -169,7 +169,7 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
     /// Keeps a copy open until the pass, or until the hand is full.
     pub(super) fn hold(&mut self, file: OwnedFd) -> Result<(), EngineError> {
         let path = self.target.as_cstr();
-        let key = match self.sync_order() {
+        let key = match self.axes().order {
             Order::Readdir | Order::Reverse => Key::default(),
             Order::Inode | Order::Size => {
                 let facts = self.calls.lstat(path)?;
@@ -182,11 +182,6 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
             self.sync_held()?;
         }
         Ok(())
-    }
-
-    /// The order in which what is held is synced: as it was copied where that was in order.
-    fn sync_order(&self) -> Order {
-        if self.axes().copies_in_order() { Order::Readdir } else { self.axes().order }
     }
 
     /// Hints, waits for, syncs and closes what is held.
@@ -214,7 +209,7 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
             }
         }
         self.clock.enter(Part::SyncFiles);
-        let order = held.sorted.order(self.sync_order());
+        let order = held.sorted.order(axes.order);
         self.sync_work(Work { names: &held.sorted, open: Some(&held.files) }, &order)?;
         for (position, file) in held.files.drain(..).enumerate() {
             self.calls.close(file, held.sorted.name(position))?;

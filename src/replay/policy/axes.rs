@@ -45,8 +45,8 @@ words! {
         Reflink = "reflink",
         /// The copy is written with O_DIRECT, the source read through the page cache.
         Direct = "direct",
-        /// Files are allocated, then written with O_DIRECT, many of them in one io_submit; those that do not end on a block
-        /// go through a buffer.
+        /// Files are allocated, then written with O_DIRECT, many of them in one io_submit and in the order of their places on
+        /// the disk; those that do not end on a block go through a buffer.
         Aio = "aio",
     }
 }
@@ -126,7 +126,7 @@ words! {
 }
 
 words! {
-    /// The order of syncing; of copying within a directory with `sync=each`, `sync=syncfs` and `copy=aio`.
+    /// The order of syncing; of copying within a directory with `sync=each` and `sync=syncfs`.
     Order {
         /// As readdir gives them.
         Readdir = "readdir",
@@ -277,12 +277,6 @@ impl Axes {
     /// True where files are synced after all were copied, one by one.
     pub fn second_pass(&self) -> bool {
         matches!(self.sync, SyncWhen::After | SyncWhen::Held)
-    }
-
-    /// True where files are copied in the order asked for: they are synced, or their places on the disk chosen, as they are
-    /// copied.
-    pub fn copies_in_order(&self) -> bool {
-        matches!(self.sync, SyncWhen::Each | SyncWhen::Syncfs) || self.copy == CopyBy::Aio
     }
 
     /// The text of one axis.

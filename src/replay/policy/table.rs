@@ -97,15 +97,9 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         name: "aio",
-        summary: "small files first, written with O_DIRECT in one io_submit, then fsynced",
+        summary: "all files are written with O_DIRECT in one io_submit, then fsynced",
         servers: None,
-        axes: Axes {
-            copy: CopyBy::Aio,
-            every: Every::File,
-            sync: SyncWhen::Held,
-            order: Order::Size,
-            ..DEFERRED
-        },
+        axes: Axes { copy: CopyBy::Aio, every: Every::File, sync: SyncWhen::Held, ..DEFERRED },
     },
     Row {
         name: "o-dsync",

@@ -197,6 +197,11 @@ impl Kernel for Recorder {
         Real.clone_file(from, to)
     }
 
+    fn place(&self, file: BorrowedFd<'_>, offset: u64) -> Result<u64, Errno> {
+        self.note("place".to_owned());
+        Real.place(file, offset)
+    }
+
     fn sync_file_range(
         &self,
         file: BorrowedFd<'_>,

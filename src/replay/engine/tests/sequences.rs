@@ -29,10 +29,10 @@ fn bodies(policy: &Policy) -> [&'static str; 5] {
         ],
         (CopyBy::Aio, ..) => [
             "eof",
-            "allocate 0 65536, read 65536, eof",
-            "allocate 0 1048576, 16 read 65536, eof",
+            "allocate 0 65536, read 65536, place, eof",
+            "allocate 0 1048576, read 65536, place, 15 read 65536, eof",
             "16 rw 65536, rw 1, eof, hint 1048577",
-            "allocate 0 3670016, 56 read 65536, eof",
+            "allocate 0 3670016, read 65536, place, 55 read 65536, eof",
         ],
         (_, Hint::SyncFileRange, Every::Bytes(0x1_0000)) => {
             ["eof", "rwh 65536, eof", "16 rwh 65536, eof", "16 rwh 65536, rwh 1, eof", "56 rwh 65536, eof"]
@@ -84,7 +84,7 @@ fn frame(policy: &str) -> &'static str {
              dents S, close S, opendir D, dents D, [file], rdonly D, fsync D, close D, rdonly P, fsync P, close P"
         }
         "aio" => {
-            "mkdir D 700, opendir S, dents S, lstat S/f, dents S, rdonly S/f, rdwr+creat+direct D/f, {}, close S/f, \
+            "mkdir D 700, opendir S, dents S, lstat S/f, rdonly S/f, rdwr+creat+direct D/f, {}, close S/f, dents S, \
              close S, submit 1, await, fsync D/f, close D/f, rdonly D, fsync D, close D, rdonly P, fsync P, close P"
         }
         "pg-8.4" => {
