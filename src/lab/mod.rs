@@ -17,6 +17,7 @@ pub mod copy_run;
 pub mod source_cache;
 
 pub mod createdb;
+pub mod fit;
 pub mod head;
 mod operations;
 pub mod pgbench;

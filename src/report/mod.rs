@@ -9,6 +9,7 @@ mod copy;
 mod createdb;
 mod drive;
 mod finding;
+mod fit;
 mod layout;
 mod notes;
 mod pg_layout;
@@ -30,6 +31,7 @@ pub use compare::pairs;
 pub use copy::closing;
 pub use createdb::recommendation;
 pub use drive::drive;
+pub use fit::fit;
 pub use pg_layout::pg_test_fsync;
 pub use units::{duration, size};
 

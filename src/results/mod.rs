@@ -4,6 +4,7 @@
 pub mod benched;
 pub mod databases;
 pub mod document;
+pub mod fit;
 pub mod labels;
 pub mod note;
 pub mod pair;
@@ -22,6 +23,7 @@ pub use databases::{Databases, Server};
 pub use document::{
     Arm, Bystander, Comparison, Document, Failed, Host, Input, Kind, Place, Planned, Refused, Tool,
 };
+pub use fit::{DriveFit, FitLine};
 pub use labels::Labels;
 pub use note::{Note, NoteCode, Severity};
 pub use pair::{Pair, PairLine};

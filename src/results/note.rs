@@ -74,6 +74,8 @@ pub enum NoteCode {
     Outliers,
     /// A line of a published output could not be read.
     UnreadLine,
+    /// A neighbour's unsynced data lay on the same file system when each trial began.
+    DirtyNeighbour,
     /// The place cannot keep the bystander's rate, even without a copy.
     Overloaded,
     /// What was measured happened on a simulated drive.
