@@ -165,8 +165,12 @@ impl PostgresRun {
                 .iter()
                 .fold(Labels::new(), |all, setting| all.with(&setting.name, &setting.value)),
         };
-        let mut servers: Vec<Server> = self.subjects.iter().map(server).collect();
-        servers.dedup();
+        let mut servers: Vec<Server> = Vec::new();
+        for server in self.subjects.iter().map(server) {
+            if !servers.contains(&server) {
+                servers.push(server);
+            }
+        }
         Document {
             seed: plan.seed,
             simulated: true,
@@ -227,14 +231,17 @@ impl PostgresRun {
         let subject = &self.subjects[number];
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let (position, positions) = (count(number + 1), count(self.subjects.len()));
+        let title = subject.arm.title.as_deref().unwrap_or_default();
         watch.event(Event::Trial { arm: &subject.arm.name, position, positions });
+        watch.event(Event::Note(&format!("{title}: recording")));
         let judged = self.log_of(number, room, watch, document).and_then(|log| {
             let mut proofs = Vec::new();
             let judged = self.judging(subject, &log, room, watch).judge(&mut |all| proofs = all.to_vec());
             proved(document, &proofs, watch.stop().is_some());
-            let judged = judged?;
-            self.keep_log(number, &log)?;
-            Ok(judged)
+            if self.request.from_log.is_none() {
+                std::fs::remove_file(&log).map_err(Fault::of_io(Call::Unlink, &log))?;
+            }
+            Ok(judged?)
         });
         match judged {
             Ok((promised, tally)) => {
@@ -244,9 +251,8 @@ impl PostgresRun {
                 Ok(())
             }
             Err(PlugError::Cut(Error::InjectorInvalid { fault })) => {
-                let text = format!("{}: {fault}", subject.arm.title.as_deref().unwrap_or_default());
                 document.injector_valid = Some(false);
-                document.notes.push(Note::warning(NoteCode::NotMeasured, text));
+                document.notes.push(Note::warning(NoteCode::NotMeasured, format!("{title}: {fault}")));
                 Ok(())
             }
             Err(PlugError::Cut(error)) if !error.is_unavailable() && watch.stop().is_none() => {
@@ -286,18 +292,10 @@ impl PostgresRun {
             server.version.clone_from(&recorded.facts.version);
             server.built = recorded.facts.in_words();
         }
-        Ok(log)
-    }
-
-    /// Copies a log to where it was asked for; the room it takes here is given back.
-    fn keep_log(&self, number: usize, log: &Path) -> Result<(), PlugError> {
-        if self.request.from_log.is_some() {
-            return Ok(());
-        }
         if let Some(path) = self.kept_log(number) {
-            std::fs::copy(log, &path).map_err(Fault::of_io(Call::Write, &path))?;
+            std::fs::copy(&log, &path).map_err(Fault::of_io(Call::Write, &path))?;
         }
-        Ok(std::fs::remove_file(log).map_err(Fault::of_io(Call::Unlink, log))?)
+        Ok(log)
     }
 
     /// Where the log of an arm can be found after the run.

@@ -96,10 +96,7 @@ impl Judging<'_> {
         let unit_bytes = u64::from(model.atomic_unit_bytes);
         let drawing = Drawing { section: &read.section, cuts: &cuts, unit_bytes, seed: self.plan.seed };
         let batches = drawing.batches(self.plan.cuts, self.plan.aimed);
-        let total = batches.iter().map(Vec::len).sum::<usize>() as u64;
-        let judged = self.all(&read, &cuts, batches)?;
-        let complete = judged.len() as u64 == total;
-        let mut tally = Tally { complete, ..Tally::of(judged) };
+        let mut tally = Tally::of(self.all(&read, &cuts, batches)?);
         self.shrink(&read, &cuts, &mut tally)?;
         Ok((promised, tally))
     }
