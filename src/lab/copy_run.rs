@@ -48,6 +48,8 @@ pub struct CopyRequest {
     pub source_caches: Vec<SourceCache>,
     /// How often somebody else beside each trial wants a sync.
     pub bystander: Option<Rate>,
+    /// How much a neighbour has written and not synced when a trial begins.
+    pub dirty_bytes: Option<u64>,
     /// How often, in what order, how long.
     pub plan: Plan,
     /// A second copy of the baseline at each place.
@@ -189,6 +191,7 @@ impl Entered<'_> {
             beside_server: request.beside_server,
             command_limit: request.plan.time_limit.unwrap_or(Duration::MAX),
             bystander: request.bystander,
+            dirty_bytes: request.dirty_bytes,
         };
         let places = self.run.places.iter().zip(&self.directories);
         let shops = places

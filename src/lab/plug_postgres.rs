@@ -160,6 +160,7 @@ impl PostgresRun {
             version: subject.binaries.version.to_string(),
             scratch: true,
             place: Some(format!("p{}", subject.place + 1)),
+            wal_place: None,
             built: String::new(),
             settings: settings
                 .iter()

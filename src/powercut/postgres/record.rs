@@ -11,7 +11,7 @@ use super::workload::{Hands, Workload, prepare};
 use crate::powercut::error::{Attempt, Error};
 use crate::powercut::ledger::{Ack, Ledger};
 use crate::powercut::tape::{BEGIN, END};
-use crate::server::cluster::{Binaries, Cluster};
+use crate::server::cluster::{Binaries, Cluster, Wanted};
 use crate::server::createdb::fairness::Facts;
 use crate::server::features::Features;
 use crate::server::settings::Setting;
@@ -80,8 +80,8 @@ impl Recording<'_> {
         // The drive takes its time for the workload only.
         drive.latency(false)?;
         let root = drive.mount_point();
-        let made = (self.settings, &["--data-checksums"][..]);
-        let cluster = Cluster::make_with(root, self.binaries, made, journal, watch)?;
+        let wanted = Wanted { settings: self.settings, initdb: &["--data-checksums"], ..Wanted::default() };
+        let cluster = Cluster::make_with(root, self.binaries, wanted, journal, watch)?;
         let worked = self.work(drive, &cluster, log, watch);
         let closed = cluster.close(journal);
         let recorded = worked?;

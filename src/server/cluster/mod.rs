@@ -49,10 +49,22 @@ pub struct Cluster {
     pub binaries: Binaries,
     run: RunDirectory,
     sockets: Option<RunDirectory>,
+    wal: Option<RunDirectory>,
     user: Option<User>,
     settings: Vec<Setting>,
     /// What the journal must undo, in the order in which it was done.
     entries: Entries,
+}
+
+/// What a cluster is made with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted<'a> {
+    /// Beside those that every cluster of ours has.
+    pub settings: &'a [Setting],
+    /// Another place, for the WAL in a run directory of its own.
+    pub wal_place: Option<&'a Path>,
+    /// Further options for initdb.
+    pub initdb: &'a [&'a str],
 }
 
 #[derive(Debug, Default)]
@@ -82,29 +94,33 @@ impl Cluster {
         journal: &Journal,
         watch: &dyn Watch,
     ) -> Result<Self, ServerError> {
-        Self::make_with(place, binaries, (settings, &[]), journal, watch)
+        Self::make_with(place, binaries, Wanted { settings, ..Wanted::default() }, journal, watch)
     }
 
-    /// The same with options for initdb beside the settings.
+    /// The same with more than settings.
     pub fn make_with(
         place: &Path,
         binaries: &Binaries,
-        (settings, initdb): (&[Setting], &[&str]),
+        wanted: Wanted<'_>,
         journal: &Journal,
         watch: &dyn Watch,
     ) -> Result<Self, ServerError> {
-        super::settings::check_scratch(settings)?;
+        super::settings::check_scratch(wanted.settings)?;
         let user = user_at(place)?;
         let (run, n) = RunDirectory::make(place, &["data", "socket", "log", "standby"], journal)?;
         let mut cluster = Self {
             binaries: binaries.clone(),
             sockets: None,
+            wal: None,
             user,
-            settings: settings.to_vec(),
+            settings: wanted.settings.to_vec(),
             entries: Entries { directories: vec![(n, run.clone())], processes: None },
             run,
         };
-        match cluster.set_up(initdb, journal, watch) {
+        let made = cluster
+            .make_wal(wanted.wal_place, journal)
+            .and_then(|()| cluster.set_up(wanted.initdb, journal, watch));
+        match made {
             Ok(()) => Ok(cluster),
             Err(error) => {
                 let error = cluster.with_log(error);
@@ -113,6 +129,16 @@ impl Cluster {
                 Err(error)
             }
         }
+    }
+
+    /// Journalled before the processes, so that it is there until they have ended.
+    fn make_wal(&mut self, place: Option<&Path>, journal: &Journal) -> Result<(), ServerError> {
+        let Some(place) = place else { return Ok(()) };
+        let (wal, n) = RunDirectory::make(place, &["wal"], journal)?;
+        self.entries.directories.push((n, wal.clone()));
+        self.own(wal.path())?;
+        self.wal = Some(wal);
+        Ok(())
     }
 
     fn set_up(&mut self, initdb: &[&str], journal: &Journal, watch: &dyn Watch) -> Result<(), ServerError> {
@@ -131,9 +157,12 @@ impl Cluster {
             .map_err(ServerError::file("set permissions of directory", &sockets))?;
         self.own(&sockets)?;
         let data = self.data_directory();
-        self.program("initdb")
-            .arg("-D")
-            .arg(&data)
+        let program = self.program("initdb").arg("-D").arg(&data);
+        let program = match &self.wal {
+            Some(wal) => program.arg("-X").arg(wal.path().join("wal")),
+            None => program,
+        };
+        program
             .args(["-U", ROLE, "--auth=peer", "--encoding=UTF8", "--locale=C"])
             .args(initdb)
             .run(watch)
@@ -241,7 +270,8 @@ impl Cluster {
         self.sockets.as_ref().unwrap_or(&self.run).path().join("socket")
     }
 
-    fn log(&self) -> PathBuf {
+    /// What the server says.
+    pub fn log(&self) -> PathBuf {
         self.run.path().join("log")
     }
 
