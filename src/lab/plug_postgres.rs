@@ -23,6 +23,7 @@ use crate::results::{
 };
 use crate::server::cluster::{Binaries, user_at};
 use crate::server::settings::{self, Setting};
+use crate::simdrive::mount::model_of;
 use crate::simdrive::spec::Spec;
 use crate::stats::bound_95;
 use crate::sys::SysError;
@@ -102,12 +103,14 @@ impl<'a> Room<'a> {
 }
 
 impl PostgresRequest {
-    /// Looks for every build.
+    /// Looks for every model and build.
     pub fn survey(self, watch: &dyn Watch) -> Result<PostgresRun, PlugError> {
         settings::check_scratch(&self.settings).map_err(Error::from)?;
         let user = user_at(Path::new("/")).map_err(Error::from)?;
         let mut subjects = Vec::new();
         for (place, spec) in self.specs.iter().enumerate() {
+            let model = model_of(spec).map_err(Error::from)?;
+            spec.options(&model, self.plan.seed).map_err(Error::from)?;
             for argument in &self.binaries {
                 let binaries = Binaries::find(argument, user.as_ref(), watch).map_err(Error::from)?;
                 for varied in settings::product(&self.varied) {

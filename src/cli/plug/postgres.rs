@@ -162,12 +162,13 @@ fn request(args: &PostgresArgs) -> Result<PostgresRequest, Problem> {
     })
 }
 
-/// A setting that is not ours to give is wrong usage.
+/// A setting that is not the user's to give is wrong usage, and so is a drive that is no model.
 fn unfit(error: &PlugError) -> Problem {
     match error {
         PlugError::Cut(Error::Server(setting @ ServerError::SettingIsOurs { .. })) => {
             Problem::usage(setting.to_string())
         }
+        PlugError::Cut(Error::Drive(drive)) => Problem::usage(drive.to_string()).hint(drive.hint()),
         error => problem(error),
     }
 }
