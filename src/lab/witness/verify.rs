@@ -84,6 +84,12 @@ impl VerifyRequest {
         document.notes.extend(forgotten);
         if !broken {
             document.notes.extend(remove(&root)?);
+        } else if !root.exists() && !self.does_not_mount {
+            let text = format!(
+                "\"{}\" is not there at all: the cut took it, or somebody removed it (fsynclab clean does)",
+                shown(&root)
+            );
+            document.notes.push(Note::warning(NoteCode::LeftBehind, text));
         }
         Ok(document)
     }
