@@ -48,7 +48,12 @@ impl fmt::Display for Turns {
         writeln!(f, "through this program:  {}", seconds(&self.ours_ns))?;
         let [low, high] = found.ratio_ci95.unwrap_or([f64::NAN; 2]);
         writeln!(f, "shell / ours: {:.3} ({low:.3} to {high:.3}): {}", found.ratio, self.verdict())?;
-        write!(f, "its own processor time: {:.2} % of that of the restore", 100.0 * self.own_cpu())
+        let cpu = 100.0 * self.own_cpu();
+        write!(
+            f,
+            "its own processor time: {cpu:.2} % of the time of the restore,{} s",
+            seconds(&self.own_cpu_ns)
+        )
     }
 }
 

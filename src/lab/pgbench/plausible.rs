@@ -23,6 +23,7 @@ pub(super) fn judged(document: &Document, clients: u32) -> Document {
 
 struct Facts<'a> {
     commits_per_sec: f64,
+    interval: Option<[f64; 2]>,
     /// As the server counted them.
     commits_per_sync: Option<f64>,
     clients: f64,
@@ -32,7 +33,8 @@ struct Facts<'a> {
 
 impl<'a> Facts<'a> {
     fn of(arm: &'a Arm, place: Option<&'a WalPlace>, clients: u32) -> Option<Self> {
-        let commits_per_sec = arm.summary.as_ref()?.median_tps?;
+        let summary = arm.summary.as_ref()?;
+        let (commits_per_sec, interval) = (summary.median_tps?, summary.median_tps_ci95);
         let counted = || arm.samples.iter().filter(|sample| !sample.ignored);
         let in_force = counted().find_map(|sample| sample.benched.as_ref())?;
         let sums = counted().try_fold((0, 0), |(commits, syncs), sample| {
@@ -40,7 +42,14 @@ impl<'a> Facts<'a> {
         });
         let commits_per_sync =
             sums.filter(|(_, syncs)| *syncs > 0).map(|(commits, syncs)| commits as f64 / syncs as f64);
-        Some(Self { commits_per_sec, commits_per_sync, clients: f64::from(clients), in_force, place })
+        Some(Self {
+            commits_per_sec,
+            interval,
+            commits_per_sync,
+            clients: f64::from(clients),
+            in_force,
+            place,
+        })
     }
 
     fn setting(&self, name: &str) -> &str {
@@ -62,7 +71,10 @@ impl<'a> Facts<'a> {
     }
 
     fn judged(&self) -> Plausibility {
-        let commits = format!("{} commits/s{}", figure(self.commits_per_sec), self.shared());
+        let interval =
+            self.interval.map(|[low, high]| format!(" (95 %: {} to {})", figure(low), figure(high)));
+        let (rate, shared) = (figure(self.commits_per_sec), self.shared());
+        let commits = format!("{rate} commits/s{}{shared}", interval.unwrap_or_default());
         let verdict = |code: &str, explained_by: Option<String>, rest: String| Plausibility {
             code: code.to_owned(),
             explained_by,
@@ -84,19 +96,21 @@ impl<'a> Facts<'a> {
         let turns = place.turns_per_sec;
         let outruns_platter = |rate: f64| turns.is_some_and(|turns| rate > turns * CLAIM_TOLERANCE);
         // A head that moves on with the WAL may write more than one block a turn; one block again and again it cannot.
-        if outruns_platter(syncs) && measured.is_some_and(outruns_platter) {
-            let why = why(place, method);
-            let rest = format!(", faster than the platter{}: {why}", with(disk.as_ref(), ", "));
-            return verdict("answered-from-memory", Some(why), rest);
-        }
-        match measured {
-            Some(rate) if syncs > rate * TOLERANCE => {
+        let how = if outruns_platter(syncs) && measured.is_some_and(outruns_platter) {
+            Some("faster than the platter")
+        } else if measured.is_some_and(|rate| syncs > rate * TOLERANCE) {
+            Some("faster than the disk")
+        } else {
+            place.volatile.as_ref().map(|_| "and no sync reaches the medium")
+        };
+        match (how, measured) {
+            (Some(how), _) => {
                 let why = why(place, method);
-                let rest = format!(", faster than the disk{}: {why}", with(disk.as_ref(), ", "));
+                let rest = format!(", {how}{}: {why}", with(disk.as_ref(), ", "));
                 verdict("answered-from-memory", Some(why), rest)
             }
-            Some(_) => verdict("plausible", None, with(disk.as_ref(), ": the disk can do that, ")),
-            None => verdict("cannot-tell", None, with(disk.as_ref(), ": ")),
+            (None, Some(_)) => verdict("plausible", None, with(disk.as_ref(), ": the disk can do that, ")),
+            (None, None) => verdict("cannot-tell", None, with(disk.as_ref(), ": ")),
         }
     }
 
@@ -228,6 +242,9 @@ mod tests {
         // A head that moves on with the WAL.
         assert_eq!(of(330.0, Some(667), Some(place(150.0, None))), "plausible");
         assert_eq!(of(183.0, Some(625), None), "cannot-tell");
+        // However slow: what is not asked of the medium is not there.
+        let volatile = WalPlace { volatile: Some("no barriers".to_owned()), ..place(118.0, None) };
+        assert_eq!(of(183.0, Some(625), Some(volatile)), "answered-from-memory");
     }
 
     #[test]

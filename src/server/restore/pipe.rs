@@ -1,18 +1,24 @@
 //! One program's output into another one, through us: bytes are counted and read on their way, and none is passed on that
 //! was not read. No shell is between them, so both ends are known, and which failed first.
 
-use std::io::{self, ErrorKind, PipeWriter, Read, Write, pipe};
+use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write, pipe};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
+
+use nix::fcntl::{FcntlArg, fcntl};
 
 use crate::server::dump::{Contents, Danger, Scanner};
 use crate::sys::SysError;
 use crate::sys::tools::{Finished, Tool, Usage};
 use crate::sys::watch::{Deadline, Event, Stop, Unit, Watch};
 
-/// Read and passed on at once: as much as a pipe holds.
-const PIECE_BYTES: usize = 64 << 10;
+/// Read and passed on at once: as much as a pipe of ours holds, which is as much as any user may ask for (pipe(7)).
+const PIECE_BYTES: usize = 1 << 20;
+/// pg_dump writes 4 kB at a time: after less than this we wait a moment, and pass on what gathers meanwhile at once.
+const FEW_BYTES: usize = 64 << 10;
+const MOMENT: Duration = Duration::from_millis(1);
 /// How long a producer has to end once nobody reads what it writes.
 const GRACE: Duration = Duration::from_secs(2);
 const ASKED_EVERY: Duration = Duration::from_millis(2);
@@ -100,7 +106,7 @@ pub fn run(text: Text, reader: Option<Tool>, total_bytes: u64, watch: &dyn Watch
         let (target, reader) = match reader {
             None => (None, None),
             Some(tool) => {
-                let (from, to) = pipe()?;
+                let (from, to) = wide_pipe()?;
                 (Some(to), Some(tool.stdin(from.into()).start()?))
             }
         };
@@ -109,7 +115,7 @@ pub fn run(text: Text, reader: Option<Tool>, total_bytes: u64, watch: &dyn Watch
         let (source, writer): (Box<dyn Read + Send>, _) = match text {
             Text::File(file) => (Box::new(file), None),
             Text::Program(tool) => {
-                let (from, to) = pipe()?;
+                let (from, to) = wide_pipe()?;
                 let running = tool.stdout(to.into()).start()?;
                 let guard = Guard { watch, useless: no_writer };
                 (Box::new(from), Some(scope.spawn(move || running.wait(&guard))))
@@ -149,6 +155,14 @@ pub fn run(text: Text, reader: Option<Tool>, total_bytes: u64, watch: &dyn Watch
     })
 }
 
+/// A pipe that holds a whole piece, or what it may.
+fn wide_pipe() -> io::Result<(PipeReader, PipeWriter)> {
+    let (from, to) = pipe()?;
+    // Where many pipes of one user are this wide, a narrow one does as well.
+    fcntl(to.as_fd(), FcntlArg::F_SETPIPE_SZ(PIECE_BYTES.try_into().unwrap_or(0))).ok();
+    Ok((from, to))
+}
+
 type Ended = Result<Finished, SysError>;
 
 fn joined(thread: ScopedJoinHandle<'_, Ended>) -> Ended {
@@ -182,6 +196,9 @@ fn pump(
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::BrokenPipe => return (Pumped::Unread, None),
             Err(error) => return (Pumped::Failed(error), target),
+        }
+        if length < FEW_BYTES {
+            thread::sleep(MOMENT);
         }
         done += length as u64;
         if total > 0 {
