@@ -15,7 +15,7 @@ use crate::sys::clock::now_ns;
 /// A long load is asked about less often than a short one: each time after a part of what has passed, within these bounds.
 const PART: u64 = 20;
 const SHORTEST_NS: u64 = 10_000_000;
-const LONGEST_NS: u64 = 100_000_000;
+const LONGEST_NS: u64 = 250_000_000;
 
 /// What was seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -16,9 +16,10 @@ use crate::sys::watch::{Deadline, Event, Stop, Unit, Watch};
 
 /// Read and passed on at once: as much as a pipe of ours holds, which is as much as any user may ask for (pipe(7)).
 const PIECE_BYTES: usize = 1 << 20;
-/// pg_dump writes 4 kB at a time: after less than this we wait a moment, and pass on what gathers meanwhile at once.
-const FEW_BYTES: usize = 64 << 10;
-const MOMENT: Duration = Duration::from_millis(1);
+/// pg_dump writes 4 kB at a time: after less than this we wait a moment, and pass on what gathers meanwhile at once. Both
+/// pipes hold more than goes through in that time, so neither program waits for us.
+const FEW_BYTES: usize = PIECE_BYTES / 2;
+const MOMENT: Duration = Duration::from_millis(5);
 /// How long a producer has to end once nobody reads what it writes.
 const GRACE: Duration = Duration::from_secs(2);
 const ASKED_EVERY: Duration = Duration::from_millis(2);
