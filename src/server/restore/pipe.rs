@@ -16,8 +16,8 @@ use crate::sys::watch::{Deadline, Event, Stop, Unit, Watch};
 
 /// Read and passed on at once: as much as a pipe of ours holds, which is as much as any user may ask for (pipe(7)).
 const PIECE_BYTES: usize = 1 << 20;
-/// pg_dump writes 4 kB at a time: after less than this we wait a moment, and pass on what gathers meanwhile at once. Both
-/// pipes hold more than goes through in that time, so neither program waits for us.
+/// pg_dump writes 4 kB at a time: after less than this we wait a moment, and pass on what gathers meanwhile at once. Pipes so
+/// wide hold more than goes through in that time, so neither program waits for us.
 const FEW_BYTES: usize = PIECE_BYTES / 2;
 const MOMENT: Duration = Duration::from_millis(5);
 /// How long a producer has to end once nobody reads what it writes.
@@ -104,26 +104,27 @@ pub fn run(text: Text, reader: Option<Tool>, total_bytes: u64, watch: &dyn Watch
     let (no_writer, no_reader) = (&no_writer, &no_reader);
     thread::scope(|scope| {
         // The reader first: where it cannot start, there is no writer to end.
-        let (target, reader) = match reader {
-            None => (None, None),
+        let (target, reader, takes_much) = match reader {
+            None => (None, None, true),
             Some(tool) => {
-                let (from, to) = wide_pipe()?;
-                (Some(to), Some(tool.stdin(from.into()).start()?))
+                let (from, to, is_wide) = wide_pipe()?;
+                (Some(to), Some(tool.stdin(from.into()).start()?), is_wide)
             }
         };
         let reader =
             reader.map(|running| scope.spawn(move || running.wait(&Guard { watch, useless: no_reader })));
-        let (source, writer): (Box<dyn Read + Send>, _) = match text {
-            Text::File(file) => (Box::new(file), None),
+        let (source, writer, gathers): (Box<dyn Read + Send>, _, _) = match text {
+            Text::File(file) => (Box::new(file), None, false),
             Text::Program(tool) => {
-                let (from, to) = wide_pipe()?;
+                let (from, to, is_wide) = wide_pipe()?;
                 let running = tool.stdout(to.into()).start()?;
                 let guard = Guard { watch, useless: no_writer };
-                (Box::new(from), Some(scope.spawn(move || running.wait(&guard))))
+                (Box::new(from), Some(scope.spawn(move || running.wait(&guard))), is_wide)
             }
         };
+        let few_bytes = if gathers && takes_much { FEW_BYTES } else { 0 };
         let pump = scope.spawn(move || {
-            let (pumped, target) = pump(source, target, total_bytes, watch);
+            let (pumped, target) = pump(source, target, few_bytes, total_bytes, watch);
             let is_danger = matches!(pumped, Pumped::Danger(_));
             no_writer.store(is_danger, Ordering::Relaxed);
             // A reader that must not go on is ended while its pipe is open: psql would run what it has at the end.
@@ -156,12 +157,11 @@ pub fn run(text: Text, reader: Option<Tool>, total_bytes: u64, watch: &dyn Watch
     })
 }
 
-/// A pipe that holds a whole piece, or what it may.
-fn wide_pipe() -> io::Result<(PipeReader, PipeWriter)> {
+/// A pipe, and whether it holds a whole piece: one of a user who has many of them does not.
+fn wide_pipe() -> io::Result<(PipeReader, PipeWriter, bool)> {
     let (from, to) = pipe()?;
-    // Where many pipes of one user are this wide, a narrow one does as well.
-    fcntl(to.as_fd(), FcntlArg::F_SETPIPE_SZ(PIECE_BYTES.try_into().unwrap_or(0))).ok();
-    Ok((from, to))
+    let is_wide = fcntl(to.as_fd(), FcntlArg::F_SETPIPE_SZ(PIECE_BYTES.try_into().unwrap_or(0))).is_ok();
+    Ok((from, to, is_wide))
 }
 
 type Ended = Result<Finished, SysError>;
@@ -174,6 +174,7 @@ fn joined(thread: ScopedJoinHandle<'_, Ended>) -> Ended {
 fn pump(
     mut source: Box<dyn Read + Send>,
     mut target: Option<PipeWriter>,
+    few_bytes: usize,
     total: u64,
     watch: &dyn Watch,
 ) -> (Pumped, Option<PipeWriter>) {
@@ -198,7 +199,7 @@ fn pump(
             Err(error) if error.kind() == ErrorKind::BrokenPipe => return (Pumped::Unread, None),
             Err(error) => return (Pumped::Failed(error), target),
         }
-        if length < FEW_BYTES {
+        if length < few_bytes {
             thread::sleep(MOMENT);
         }
         done += length as u64;
