@@ -95,7 +95,7 @@ fn what_is_not_safe_or_not_understood_is_refused_with_its_status() {
     for (arguments, status, message) in [
         (vec![], 3, "hint: --scratch DIR makes a cluster there; --live uses the server"),
         (vec!["--scratch", &place, "--strategy", "quick"], 2, "one of file_copy, file_copy+clone, wal_log"),
-        (vec!["--scratch", &place, "--live"], 2, "cannot be used with"),
+        (vec!["--scratch", &place, "-h", "there"], 2, "--live"),
         (vec!["--scratch", &place, "--bin", "/nowhere"], 3, "holds no PostgreSQL server"),
         (
             vec!["--scratch", &place, "--bin", &bin, "--set", "port=1"],

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 
 use crate::replay::engine::EngineError;
+use crate::server::ServerError;
+use crate::server::restore::RestoreError;
 use crate::simdrive;
 use crate::sys::SysError;
 use crate::sys::error::{reason, shown};
@@ -29,6 +31,12 @@ pub enum Error {
     /// A copy.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// A server under test.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// The client that feeds it a dump.
+    #[error(transparent)]
+    Client(#[from] RestoreError),
     /// A tool that repairs.
     #[error(transparent)]
     Sys(#[from] SysError),

@@ -94,7 +94,11 @@ pub enum NoteCode {
     CopiedDiffers,
     /// Something could not be measured here.
     NotMeasured,
-    /// pg_restore met errors and went on: what was restored is not all that was dumped.
+    /// Clients wait for each other more than for the disk.
+    Contended,
+    /// How far down a cut of the power, or of less, reaches.
+    CutReach,
+    /// pg_restore or pgbench met errors and went on: what was done is not all that was asked for.
     ErrorsIgnored,
 }
 
