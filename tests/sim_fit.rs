@@ -11,7 +11,7 @@ use fsynclab::lab::fit::drive;
 use fsynclab::lab::probe_pairs::Side;
 use fsynclab::probe::published::read;
 
-const TRIALS: u32 = 5;
+const TRIALS: u32 = 10;
 
 fn publication(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/pg_test_fsync/{name}.txt"))
