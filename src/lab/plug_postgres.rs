@@ -23,6 +23,7 @@ use crate::results::{
 };
 use crate::server::cluster::{Binaries, user_at};
 use crate::server::settings::{self, Setting};
+use crate::simdrive::mount::model_of;
 use crate::simdrive::spec::Spec;
 use crate::stats::bound_95;
 use crate::sys::SysError;
@@ -102,12 +103,14 @@ impl<'a> Room<'a> {
 }
 
 impl PostgresRequest {
-    /// Looks for every build.
+    /// Looks for every model and build.
     pub fn survey(self, watch: &dyn Watch) -> Result<PostgresRun, PlugError> {
         settings::check_scratch(&self.settings).map_err(Error::from)?;
         let user = user_at(Path::new("/")).map_err(Error::from)?;
         let mut subjects = Vec::new();
         for (place, spec) in self.specs.iter().enumerate() {
+            let model = model_of(spec).map_err(Error::from)?;
+            spec.options(&model, self.plan.seed).map_err(Error::from)?;
             for argument in &self.binaries {
                 let binaries = Binaries::find(argument, user.as_ref(), watch).map_err(Error::from)?;
                 for varied in settings::product(&self.varied) {
@@ -166,8 +169,12 @@ impl PostgresRun {
                 .iter()
                 .fold(Labels::new(), |all, setting| all.with(&setting.name, &setting.value)),
         };
-        let mut servers: Vec<Server> = self.subjects.iter().map(server).collect();
-        servers.dedup();
+        let mut servers: Vec<Server> = Vec::new();
+        for server in self.subjects.iter().map(server) {
+            if !servers.contains(&server) {
+                servers.push(server);
+            }
+        }
         Document {
             seed: plan.seed,
             simulated: true,
@@ -228,14 +235,17 @@ impl PostgresRun {
         let subject = &self.subjects[number];
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let (position, positions) = (count(number + 1), count(self.subjects.len()));
+        let title = subject.arm.title.as_deref().unwrap_or_default();
         watch.event(Event::Trial { arm: &subject.arm.name, position, positions });
+        watch.event(Event::Note(&format!("{title}: recording")));
         let judged = self.log_of(number, room, watch, document).and_then(|log| {
             let mut proofs = Vec::new();
             let judged = self.judging(subject, &log, room, watch).judge(&mut |all| proofs = all.to_vec());
             proved(document, &proofs, watch.stop().is_some());
-            let judged = judged?;
-            self.keep_log(number, &log)?;
-            Ok(judged)
+            if self.request.from_log.is_none() {
+                std::fs::remove_file(&log).map_err(Fault::of_io(Call::Unlink, &log))?;
+            }
+            Ok(judged?)
         });
         match judged {
             Ok((promised, tally)) => {
@@ -245,9 +255,8 @@ impl PostgresRun {
                 Ok(())
             }
             Err(PlugError::Cut(Error::InjectorInvalid { fault })) => {
-                let text = format!("{}: {fault}", subject.arm.title.as_deref().unwrap_or_default());
                 document.injector_valid = Some(false);
-                document.notes.push(Note::warning(NoteCode::NotMeasured, text));
+                document.notes.push(Note::warning(NoteCode::NotMeasured, format!("{title}: {fault}")));
                 Ok(())
             }
             Err(PlugError::Cut(error)) if !error.is_unavailable() && watch.stop().is_none() => {
@@ -287,18 +296,10 @@ impl PostgresRun {
             server.version.clone_from(&recorded.facts.version);
             server.built = recorded.facts.in_words();
         }
-        Ok(log)
-    }
-
-    /// Copies a log to where it was asked for; the room it takes here is given back.
-    fn keep_log(&self, number: usize, log: &Path) -> Result<(), PlugError> {
-        if self.request.from_log.is_some() {
-            return Ok(());
-        }
         if let Some(path) = self.kept_log(number) {
-            std::fs::copy(log, &path).map_err(Fault::of_io(Call::Write, &path))?;
+            std::fs::copy(&log, &path).map_err(Fault::of_io(Call::Write, &path))?;
         }
-        Ok(std::fs::remove_file(log).map_err(Fault::of_io(Call::Unlink, log))?)
+        Ok(log)
     }
 
     /// Where the log of an arm can be found after the run.

@@ -1,5 +1,6 @@
 //! What can go wrong while power is cut.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -66,6 +67,7 @@ impl Error {
     /// Could it never have been here?
     pub fn is_unavailable(&self) -> bool {
         matches!(self, Error::Drive(error) if error.is_unavailable())
+            || matches!(self, Error::Server(error) if is_missing(error))
             || matches!(self, Error::TooLarge { .. })
     }
 
@@ -73,11 +75,28 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Error::Drive(error) => error.hint(),
+            Error::Server(error) => error.hint().map(Cow::into_owned),
             Error::TooLarge { .. } => {
                 Some("pg15 has 298 files and 7 MB; many-small:N makes N files".to_owned())
             }
             _ => None,
         }
+    }
+}
+
+/// A server that cannot be here, or not so.
+fn is_missing(error: &ServerError) -> bool {
+    use ServerError::{Impassable, NoBinaries, NoProgram, UnknownVersion, Unusable};
+    match error {
+        ServerError::Cluster { source, .. } => is_missing(source),
+        error => matches!(
+            error,
+            NoBinaries { .. }
+                | NoProgram { .. }
+                | Unusable { .. }
+                | UnknownVersion { .. }
+                | Impassable { .. }
+        ),
     }
 }
 

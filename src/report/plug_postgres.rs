@@ -9,6 +9,7 @@ use crate::results::{Arm, Document, PowerCuts, Recoveries};
 /// Which servers, on which drives.
 pub(super) fn header(document: &Document) -> String {
     let mut servers: Vec<&str> = document.servers.iter().map(|server| server.name.as_str()).collect();
+    servers.sort_unstable();
     servers.dedup();
     let drives: Vec<&str> = document.places.iter().map(|place| place.path.as_str()).collect();
     paragraph(&format!("SIMULATED: PostgreSQL {} at work -> {}", servers.join(", "), drives.join(", ")), 2)

@@ -11,12 +11,15 @@ use crate::cli::paper::Paper;
 use crate::cli::problem::{Problem, Status};
 use crate::cli::screen::Screen;
 use crate::cli::{clean, copy, grammar, output, redact};
+use crate::lab::plug::PlugError;
 use crate::lab::plug_postgres::PostgresRequest;
+use crate::powercut::Error;
 use crate::powercut::cuts::Image;
 use crate::powercut::postgres::check::Checked;
 use crate::powercut::postgres::{Plan, Workload};
 use crate::report;
 use crate::results::Document;
+use crate::server::ServerError;
 use crate::server::cluster::installed;
 use crate::server::settings::{Setting, parse_vary};
 use crate::simdrive::spec::Spec;
@@ -51,7 +54,7 @@ pub(super) struct PostgresArgs {
     /// Cuts aimed at acknowledgements and at the middle of table pages, half of each
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = grammar::number(0..=1_000_000_usize))]
     aimed: usize,
-    /// How long the server works; less where its write log grows beyond 256 MiB
+    /// How long the server works; less where its write log grows by more than 256 MiB
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = grammar::duration)]
     duration: Duration,
     /// Connections that commit; every second one with synchronous_commit=off
@@ -93,7 +96,7 @@ fn setting(text: &str) -> Result<Setting, String> {
 /// Cuts, prints, undoes; the exit status.
 pub(super) fn run(args: &PostgresArgs, color: ColorChoice, verbose: bool) -> anyhow::Result<ExitCode> {
     let screen = Screen::new(Signals::install()?, verbose);
-    let run = request(args)?.survey(&screen).map_err(|error| problem(&error))?;
+    let run = request(args)?.survey(&screen).map_err(|error| unfit(&error))?;
     let paper = Paper::new(args.json.as_deref(), color)?;
     let state = journal::state_directory()?;
     copy::offer_cleaning(&state, &screen);
@@ -157,6 +160,17 @@ fn request(args: &PostgresArgs) -> Result<PostgresRequest, Problem> {
         from_log: args.from_log.clone(),
         argv: redact::arguments(std::env::args_os()),
     })
+}
+
+/// A setting that is not the user's to give is wrong usage, and so is a drive that is no model.
+fn unfit(error: &PlugError) -> Problem {
+    match error {
+        PlugError::Cut(Error::Server(setting @ ServerError::SettingIsOurs { .. })) => {
+            Problem::usage(setting.to_string())
+        }
+        PlugError::Cut(Error::Drive(drive)) => Problem::usage(drive.to_string()).hint(drive.hint()),
+        error => problem(error),
+    }
 }
 
 fn status(document: &Document, stop: Option<Stop>) -> ExitCode {

@@ -96,10 +96,7 @@ impl Judging<'_> {
         let unit_bytes = u64::from(model.atomic_unit_bytes);
         let drawing = Drawing { section: &read.section, cuts: &cuts, unit_bytes, seed: self.plan.seed };
         let batches = drawing.batches(self.plan.cuts, self.plan.aimed);
-        let total = batches.iter().map(Vec::len).sum::<usize>() as u64;
-        let judged = self.all(&read, &cuts, batches)?;
-        let complete = judged.len() as u64 == total;
-        let mut tally = Tally { complete, ..Tally::of(judged) };
+        let mut tally = Tally::of(self.all(&read, &cuts, batches)?);
         self.shrink(&read, &cuts, &mut tally)?;
         Ok((promised, tally))
     }
@@ -108,7 +105,7 @@ impl Judging<'_> {
     pub fn judge_one(&self, image: &Image) -> Result<Checked, Error> {
         let read = self.read()?;
         let mut bench = Bench::new(self, &read, 0)?;
-        let checked = bench.examine(image, &|_| Ok(()));
+        let checked = bench.judge(image);
         bench.close()?;
         checked
     }
@@ -146,7 +143,7 @@ impl Judging<'_> {
                             return Ok(());
                         }
                         bench.lay_certain(cuts, image.cut);
-                        let checked = bench.examine(&image, &|_| Ok(()))?;
+                        let checked = bench.judge(&image)?;
                         judged.push((image, checked));
                         let done = done.fetch_add(1, Ordering::Relaxed) + 1;
                         self.watch.event(Event::Progress { done, total, unit: Unit::Files });
@@ -187,7 +184,7 @@ impl Judging<'_> {
             if self.watch.stop().is_some() {
                 return Ok(None);
             }
-            let findings = bench.examine(image, &|_| Ok(()))?.findings;
+            let findings = bench.judge(image)?.findings;
             Ok(findings.into_iter().find(|finding| finding.verdict == verdict))
         };
         let done = smallest(&example.image, &mut shows);
@@ -207,6 +204,13 @@ fn smallest(
 ) -> Result<Option<(Image, Finding)>, Error> {
     let mut found = None;
     let mut smallest = image.clone();
+    let whole = Image { torn: None, ..image.clone() };
+    if image.torn.is_some()
+        && let Some(finding) = shows(&whole)?
+    {
+        found = Some((whole.clone(), finding));
+        smallest = whole;
+    }
     let (mut step, mut tried) = (smallest.missing.len(), 0);
     while step > 0 && tried < SHRINKING {
         let mut at = 0;
@@ -288,10 +292,16 @@ impl<'a> Bench<'a> {
         self.laid = self.laid.max(first);
     }
 
+    /// Examines the server on an image.
+    fn judge(&mut self, image: &Image) -> Result<Checked, Error> {
+        self.examine(image, &Promised::by(self.section, image.cut), &|_| Ok(()))
+    }
+
     /// Mounts an image, does something to it, and examines the server on it.
     pub(super) fn examine(
         &mut self,
         image: &Image,
+        promised: &Promised,
         tamper: &dyn Fn(&Path) -> Result<(), Error>,
     ) -> Result<Checked, Error> {
         let mut changed = Blocks::default();
@@ -299,11 +309,10 @@ impl<'a> Bench<'a> {
         let view = View { base: &self.base, changed: &changed };
         let Judging { binaries, watch, .. } = *self.judging;
         let examiner = Examiner { binaries, sockets: &self.sockets, log: &self.log, watch };
-        let promised = Promised::by(self.section, image.cut);
         let scene = self.scene;
         let look = |root: &Path| {
             tamper(root)?;
-            examiner.examine(root, scene, &promised)
+            examiner.examine(root, scene, promised)
         };
         let (seen, repaired) = self.stage.visit(view, look)?;
         let checked = match seen {

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use super::check::tear;
+use super::check::{Checked, tear};
 use super::images::done;
 use super::judging::Bench;
-use super::ledger::Scene;
-use super::tally::Tally;
+use super::ledger::{Promised, Scene};
+use super::tally::{Finding, Tally};
 use crate::powercut::cuts::{Certain, Cuts, Image};
 use crate::powercut::error::Error;
 use crate::powercut::planted::Wanted;
@@ -32,21 +32,26 @@ enum Injection {
     FlushIgnored,
     /// As the first, and half a page is torn afterwards.
     PageTorn,
+    /// As the first, and the ledger claims one thing more, which is told of under this name.
+    Claimed(&'static str),
+}
+
+const fn caught(name: &'static str, injection: Injection) -> Planted {
+    Planted { name, injection, wanted: Wanted::Caught }
 }
 
 /// All of them.
-pub const PLANTED: [Planted; 3] = [
+pub const PLANTED: [Planted; 6] = [
     Planted {
         name: "a killed server, which is right",
         injection: Injection::Nothing,
         wanted: Wanted::Passes,
     },
-    Planted {
-        name: "a drive that ignores flushes",
-        injection: Injection::FlushIgnored,
-        wanted: Wanted::Caught,
-    },
-    Planted { name: "half a page of a table torn", injection: Injection::PageTorn, wanted: Wanted::Caught },
+    caught("a drive that ignores flushes", Injection::FlushIgnored),
+    caught("half a page of a table torn", Injection::PageTorn),
+    caught("a commit that was never made", Injection::Claimed("connection 0")),
+    caught("a database that was never created", Injection::Claimed("database never_created")),
+    caught("a restore that never came", Injection::Claimed("restore 0")),
 ];
 
 /// A planted fault and what came of it.
@@ -95,18 +100,34 @@ pub fn prove(
     let whole = Image { cut: section.length, missing: Vec::new(), torn: None, random: false };
     let certain = if emptied { Certain::Arrived } else { Certain::Nothing };
     let cut = done(section);
-    let missing = Cuts::new(section, certain, drive).volatile(cut);
-    let (whole_page, torn_page) = (|_: &Path| Ok(()), |root: &Path| tear(root, scene));
-    let mut proofs = Vec::new();
-    for planted in PLANTED {
-        let image = match planted.injection {
-            Injection::FlushIgnored => Image { cut, missing: missing.clone(), ..whole.clone() },
-            Injection::Nothing | Injection::PageTorn => whole.clone(),
+    let bare = Image { cut, missing: Cuts::new(section, certain, drive).volatile(cut), ..whole.clone() };
+    let (untouched, torn) = (|_: &Path| Ok(()), |root: &Path| tear(root, scene));
+    let promised = |image: &Image| Promised::by(section, image.cut);
+    let right = bench.examine(&whole, &promised(&whole), &untouched)?;
+    let ignored = bench.examine(&bare, &promised(&bare), &untouched)?;
+    let torn = bench.examine(&whole, &promised(&whole), &torn)?;
+    let claimed = bench.examine(&whole, &claiming(promised(&whole)), &untouched)?;
+    let proof = |planted: Planted| {
+        let (image, checked) = match planted.injection {
+            Injection::Nothing => (&whole, right.clone()),
+            Injection::FlushIgnored => (&bare, ignored.clone()),
+            Injection::PageTorn => (&whole, torn.clone()),
+            Injection::Claimed(what) => {
+                let about = |finding: &Finding| finding.what == what;
+                let findings = claimed.findings.iter().filter(|finding| about(finding)).cloned().collect();
+                (&whole, Checked { findings, ..claimed.clone() })
+            }
         };
-        let tamper: &dyn Fn(&Path) -> Result<(), Error> =
-            if planted.injection == Injection::PageTorn { &torn_page } else { &whole_page };
-        let checked = bench.examine(&image, tamper)?;
-        proofs.push(Proof { planted, tally: Tally::of(vec![(image, checked)]) });
-    }
-    Ok(proofs)
+        Proof { planted, tally: Tally::of(vec![(image.clone(), checked)]) }
+    };
+    Ok(PLANTED.map(proof).to_vec())
+}
+
+/// The ledger with one thing more of each kind.
+fn claiming(promised: Promised) -> Promised {
+    let mut promised = promised;
+    promised.commits.entry(0).or_default().synchronous += 1;
+    promised.databases.push("never_created".to_owned());
+    promised.restores.push(0);
+    promised
 }

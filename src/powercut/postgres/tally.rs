@@ -64,7 +64,7 @@ pub struct Finding {
 pub struct Example {
     /// What.
     pub finding: Finding,
-    /// The image; `smallest` has put back what need not be missing.
+    /// The image.
     pub image: Image,
 }
 
@@ -85,8 +85,6 @@ pub struct Tally {
     pub unsynced_most: u64,
     /// The first image of each verdict, those with the least missing first.
     pub examples: BTreeMap<Verdict, Example>,
-    /// Every image that was drawn was judged.
-    pub complete: bool,
 }
 
 impl Tally {

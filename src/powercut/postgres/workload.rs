@@ -32,12 +32,12 @@ const SYNCHRONOUS_EVERY: u32 = 10;
 /// Databases by each strategy, and restores.
 const EACH: u32 = 2;
 /// Between two checkpoints.
-const CHECKPOINT_EVERY: Duration = Duration::from_millis(500);
-/// Between two commits that wait for nothing.
-const ASYNCHRONOUS_EVERY: Duration = Duration::from_millis(5);
+const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
+/// Between two commits of a connection: where a commit costs nothing the log would soon be full.
+const COMMIT_EVERY: Duration = Duration::from_millis(5);
 /// How often it is asked whether it is over.
 const ASKED_EVERY: Duration = Duration::from_millis(20);
-/// A log is read into memory: no more is recorded.
+/// A log is read into memory: no more is added to it.
 const MOST_LOG_BYTES: u64 = 256 << 20;
 
 /// How much is done.
@@ -148,8 +148,10 @@ impl Hands<'_, '_> {
             Shift { deadline: Deadline::after(workload.duration), over: AtomicBool::new(false), workload };
         scope(|scope| {
             let hands = self.start(scope, &shift, sessions);
+            let length = || self.log.metadata().map_or(0, |log| log.len());
+            let most_bytes = length() + MOST_LOG_BYTES;
             while !shift.over() {
-                let long = self.log.metadata().is_ok_and(|log| log.len() > MOST_LOG_BYTES);
+                let long = length() > most_bytes;
                 if long || watch.stop().is_some() {
                     shift.end();
                 }
@@ -198,9 +200,7 @@ impl Hands<'_, '_> {
             let synchronous = waits || number % SYNCHRONOUS_EVERY == 0;
             session.run(&transaction(connection, number, synchronous))?;
             self.acknowledge(&Acknowledged::Commit { connection, number, synchronous });
-            if !waits {
-                shift.rest(ASYNCHRONOUS_EVERY);
-            }
+            shift.rest(COMMIT_EVERY);
         }
         Ok(())
     }
