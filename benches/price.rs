@@ -2,7 +2,7 @@
 //! of address space. `FSYNCLAB_BENCH_ENTRIES` (10,000,000).
 
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -61,7 +61,7 @@ fn main() -> Outcome<()> {
     let ready = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/writelogs");
     for name in ["pg15-ext4", "pg15-xfs", "pg15-btrfs"] {
         let took_ms = priced_ms(&ready.join(format!("{name}.log")), &[])?;
-        println!("{name}: every model in {took_ms:.0} ms (bound: 100)");
+        writeln!(std::io::stdout(), "{name}: every model in {took_ms:.0} ms (bound: 100)")?;
     }
     let entries = std::env::var("FSYNCLAB_BENCH_ENTRIES").map_or(Ok(10_000_000), |text| text.parse())?;
     let directory = tempfile::tempdir_in("/var/tmp")?;
@@ -69,7 +69,11 @@ fn main() -> Outcome<()> {
     long_log(&log, entries)?;
     for drive in ["sata-2009", "sata-2009,write-cache=off", "nvme-consumer", "cloud-3000"] {
         let took_ms = priced_ms(&log, &[drive])?;
-        println!("{entries} entries on {drive}: {:.1} s within 256 MiB (bound: 10)", took_ms / 1e3);
+        writeln!(
+            std::io::stdout(),
+            "{entries} entries on {drive}: {:.1} s within 256 MiB (bound: 10)",
+            took_ms / 1e3
+        )?;
     }
     Ok(())
 }
