@@ -1,8 +1,9 @@
 //! What `sim price` itself costs: each ready log on every model, and a log of ten million entries on one, within 256 MiB
 //! of address space. `FSYNCLAB_BENCH_ENTRIES` (10,000,000).
+#![expect(clippy::print_stdout, reason = "the figures are what it is for")]
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -61,7 +62,7 @@ fn main() -> Outcome<()> {
     let ready = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/writelogs");
     for name in ["pg15-ext4", "pg15-xfs", "pg15-btrfs"] {
         let took_ms = priced_ms(&ready.join(format!("{name}.log")), &[])?;
-        writeln!(std::io::stdout(), "{name}: every model in {took_ms:.0} ms (bound: 100)")?;
+        println!("{name}: every model in {took_ms:.0} ms (bound: 100)");
     }
     let entries = std::env::var("FSYNCLAB_BENCH_ENTRIES").map_or(Ok(10_000_000), |text| text.parse())?;
     let directory = tempfile::tempdir_in("/var/tmp")?;
