@@ -70,11 +70,7 @@ fn main() -> Outcome<()> {
     long_log(&log, entries)?;
     for drive in ["sata-2009", "sata-2009,write-cache=off", "nvme-consumer", "cloud-3000"] {
         let took_ms = priced_ms(&log, &[drive])?;
-        writeln!(
-            std::io::stdout(),
-            "{entries} entries on {drive}: {:.1} s within 256 MiB (bound: 10)",
-            took_ms / 1e3
-        )?;
+        println!("{entries} entries on {drive}: {:.1} s within 256 MiB (bound: 10)", took_ms / 1e3);
     }
     Ok(())
 }

@@ -106,11 +106,11 @@ impl Batch {
         };
         if let Some((control, _)) = self.writes.last_mut().filter(goes_on) {
             control.length += length;
-        } else {
-            let (file, offset) = (file.as_raw_fd().cast_unsigned(), write.offset.cast_signed());
-            let control = Control { opcode: PWRITE, file, buffer, length, offset, ..Control::default() };
-            self.writes.push((control, write));
+            return;
         }
+        let (file, offset) = (file.as_raw_fd().cast_unsigned(), write.offset.cast_signed());
+        let control = Control { opcode: PWRITE, file, buffer, length, offset, ..Control::default() };
+        self.writes.push((control, write));
     }
 
     /// Writes that are not submitted yet.
