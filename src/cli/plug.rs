@@ -1,4 +1,11 @@
-//! `fsynclab plug copy`: power cuts under a template copy: is what a policy promised still there?
+//! `fsynclab plug copy`: power cuts under a template copy: is what a policy promised still there? Real cuts have files of
+//! their own: `plug listen`, `plug write`, `plug verify`.
+
+mod listen;
+mod postgres;
+mod verify;
+mod witness;
+mod write;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -34,6 +41,10 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     Copy(Box<CopyArgs>),
+    Postgres(Box<postgres::PostgresArgs>),
+    Listen(listen::ListenArgs),
+    Write(Box<write::WriteArgs>),
+    Verify(verify::VerifyArgs),
 }
 
 /// Cut the power under a template copy on a simulated drive, at many points, and see what is left
@@ -75,6 +86,9 @@ struct CopyArgs {
     /// No image is judged after this; what was judged is kept
     #[arg(long, value_name = "DURATION", value_parser = grammar::duration)]
     time_limit: Option<Duration>,
+    /// Images shown at once, 0 for one a core (of btrfs always one); the verdicts do not depend on it
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = grammar::number(0..=64_usize))]
+    jobs: usize,
     /// Where the drive's contents and its write log lie while the run lasts
     #[arg(long, value_name = "DIR", default_value = ".")]
     scratch: PathBuf,
@@ -100,9 +114,19 @@ fn image(text: &str) -> Result<Image, String> {
     text.parse().map_err(|error: crate::powercut::image_text::NoImage| error.to_string())
 }
 
-/// Cuts, prints, undoes; the exit status.
+/// Does what the command says; the exit status.
 pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<ExitCode> {
-    let Command::Copy(args) = &args.command;
+    match &args.command {
+        Command::Copy(args) => copy(args, color, verbose),
+        Command::Postgres(args) => postgres::run(args, color, verbose),
+        Command::Listen(args) => listen::run(args, color, verbose),
+        Command::Write(args) => write::run(args, color, verbose),
+        Command::Verify(args) => verify::run(args, color, verbose),
+    }
+}
+
+/// Cuts, prints, undoes; the exit status.
+fn copy(args: &CopyArgs, color: ColorChoice, verbose: bool) -> anyhow::Result<ExitCode> {
     let request = request(args)?;
     let screen = Screen::new(Signals::install()?, verbose);
     let paper = Paper::new(args.json.as_deref(), color)?;
@@ -146,6 +170,7 @@ fn request(args: &CopyArgs) -> Result<PlugRequest, Problem> {
             aimed: if args.exhaustive { usize::MAX } else { args.aimed },
             seed,
             emptied: args.blind,
+            jobs: args.jobs,
         },
         time_limit: args.time_limit,
         scratch: args.scratch.clone(),

@@ -4,11 +4,11 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use super::clean;
 use super::paper::Paper;
 use super::places::{self, Recording, place_problem};
 use super::problem::{Problem, Status};
 use super::screen::Screen;
+use super::{clean, drive, grammar};
 use crate::lab::servers::{ServersError, ServersRequest};
 use crate::place::{Making, PlaceError};
 use crate::report;
@@ -17,6 +17,7 @@ use crate::server::cluster::installed;
 use crate::server::conninfo::{Asked, Surroundings, Target, resolve};
 use crate::server::error::ServerError;
 use crate::server::settings::{Setting, parse_vary};
+use crate::storage::Cache;
 use crate::sys::SysError;
 use crate::sys::journal::{self, Journal};
 use crate::sys::watch::{Event, Phase, Stop, Watch};
@@ -67,6 +68,12 @@ pub struct Clusters {
     /// A setting whose values are compared; may be repeated
     #[arg(long = "vary", value_name = "P=V1,V2")]
     varied: Vec<String>,
+    /// Compare states of the write cache of the drives below: on, off; it is brought back at the end
+    #[arg(long = "write-cache", value_name = "STATE", value_delimiter = ',', value_parser = drive::state, requires = "scratch", conflicts_with = "wal_into")]
+    write_caches: Vec<Cache>,
+    /// Switch the write cache though others rely on the disk, or though it was found off
+    #[arg(long, requires = "write_caches")]
+    force: bool,
     #[command(flatten)]
     pub recording: Recording,
 }
@@ -101,6 +108,8 @@ pub fn request(
         servers: if connection.live { servers(connection, conninfo, screen)? } else { Vec::new() },
         others_may_be_active: connection.yes,
         settings: clusters.settings.clone(),
+        write_caches: grammar::none_twice("--write-cache", &clusters.write_caches)?,
+        force: clusters.force,
         varied: varied.map_err(|error| Problem::usage(error.to_string()))?,
     })
 }

@@ -5,6 +5,7 @@
 
 pub mod campaign;
 pub mod planted;
+pub mod postgres;
 pub mod record;
 
 pub mod ledger;
@@ -14,6 +15,7 @@ pub mod cuts;
 pub mod image_text;
 pub mod tape;
 
+pub mod crew;
 pub mod judge;
 pub mod stage;
 pub mod trial;
@@ -21,7 +23,10 @@ pub mod trial;
 pub mod blocks;
 pub mod contents;
 
+pub mod witness;
+
 pub mod error;
 
 pub use campaign::{Campaign, Plan, Proof, Recorded};
 pub use error::Error;
+pub use witness::WitnessError;

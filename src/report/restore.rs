@@ -1,6 +1,6 @@
 //! A run of restores for the terminal: what was restored where, the table of real, user and sys, the parts, the rows.
 
-use super::copy::median_of;
+use super::arms::median_of;
 use super::layout::{Align, Row, Table, paragraph};
 use super::servers::{closing, findings, label_columns, places, servers};
 use super::{notes, units};

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Baseline, CacheVerdict, Labels, Note, PerOperation, PlantedFault, Plausibility, PowerCuts, Promise,
-    PublishedSet, Sample, Server, Stack, SyncVerdict, WalPlace,
+    PublishedSet, Pulled, Recoveries, Sample, Server, Stack, SyncVerdict, WalPlace,
 };
 use crate::stats::{Percentiles, Summary, Verdict};
 
@@ -65,6 +65,9 @@ pub struct Document {
     /// What was planted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub planted: Vec<PlantedFault>,
+    /// Real power cuts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pulled: Option<Pulled>,
     /// The servers measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<Server>,
@@ -102,6 +105,7 @@ impl Document {
             sets: Vec::new(),
             injector_valid: None,
             planted: Vec::new(),
+            pulled: None,
             servers: Vec::new(),
             wal_places: Vec::new(),
             notes: Vec::new(),
@@ -243,6 +247,9 @@ pub struct Arm {
     /// What came of power cuts.
     #[serde(flatten)]
     pub power_cuts: Option<PowerCuts>,
+    /// How a server recovered from them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recoveries: Option<Recoveries>,
 }
 
 /// Syncs of somebody else on the same file system; latencies from the moment each was due, in nanoseconds.

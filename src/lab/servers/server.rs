@@ -3,7 +3,7 @@
 use super::{ServersRequest, Source};
 use crate::place::Place;
 use crate::results::{self, Labels, Note, NoteCode};
-use crate::server::cluster::Cluster;
+use crate::server::cluster::{Cluster, Wanted};
 use crate::server::connect::{Session, connect};
 use crate::server::conninfo::Target;
 use crate::server::createdb::database::{Names, ScratchDatabase, drop_ours, end_sessions, system_identifier};
@@ -50,9 +50,9 @@ impl<'a> Server<'a> {
         let (name, place, wal_place, cluster, mut session) = match source {
             Source::Scratch { name, place, binaries } => {
                 let directory = places[*place].directory();
-                let wal = own_wal.map(|index| places[index].directory());
-                let cluster =
-                    Cluster::make_with_wal(directory, wal, binaries, &request.settings, journal, watch)?;
+                let wal_place = own_wal.map(|index| places[index].directory());
+                let wanted = Wanted { settings: &request.settings, wal_place, ..Wanted::default() };
+                let cluster = Cluster::make_with(directory, binaries, wanted, journal, watch)?;
                 let session = cluster.session("postgres")?;
                 (name, Some(*place), own_wal, Some(cluster), session)
             }

@@ -5,6 +5,7 @@
 
 mod binaries;
 mod processes;
+mod recovered;
 mod standby;
 
 use std::fs;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use binaries::{Binaries, Version, installed};
 pub use processes::inside;
+pub use recovered::{Left, Recovered, Started};
 pub use standby::Standby;
 
 use super::connect::{Session, connect_to};
@@ -54,6 +56,17 @@ pub struct Cluster {
     entries: Entries,
 }
 
+/// What a cluster is made with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted<'a> {
+    /// Beside those that every cluster of ours has.
+    pub settings: &'a [Setting],
+    /// Another place, for the WAL in a run directory of its own.
+    pub wal_place: Option<&'a Path>,
+    /// Further options for initdb.
+    pub initdb: &'a [&'a str],
+}
+
 #[derive(Debug, Default)]
 struct Entries {
     directories: Vec<(u64, RunDirectory)>,
@@ -81,19 +94,18 @@ impl Cluster {
         journal: &Journal,
         watch: &dyn Watch,
     ) -> Result<Self, ServerError> {
-        Self::make_with_wal(place, None, binaries, settings, journal, watch)
+        Self::make_with(place, binaries, Wanted { settings, ..Wanted::default() }, journal, watch)
     }
 
-    /// The same with the WAL in a run directory below another place.
-    pub fn make_with_wal(
+    /// The same with more than settings.
+    pub fn make_with(
         place: &Path,
-        wal_place: Option<&Path>,
         binaries: &Binaries,
-        settings: &[Setting],
+        wanted: Wanted<'_>,
         journal: &Journal,
         watch: &dyn Watch,
     ) -> Result<Self, ServerError> {
-        super::settings::check_scratch(settings)?;
+        super::settings::check_scratch(wanted.settings)?;
         let user = user_at(place)?;
         let (run, n) = RunDirectory::make(place, &["data", "socket", "log", "standby"], journal)?;
         let mut cluster = Self {
@@ -101,11 +113,13 @@ impl Cluster {
             sockets: None,
             wal: None,
             user,
-            settings: settings.to_vec(),
+            settings: wanted.settings.to_vec(),
             entries: Entries { directories: vec![(n, run.clone())], processes: None },
             run,
         };
-        let made = cluster.make_wal(wal_place, journal).and_then(|()| cluster.set_up(journal, watch));
+        let made = cluster
+            .make_wal(wanted.wal_place, journal)
+            .and_then(|()| cluster.set_up(wanted.initdb, journal, watch));
         match made {
             Ok(()) => Ok(cluster),
             Err(error) => {
@@ -127,7 +141,7 @@ impl Cluster {
         Ok(())
     }
 
-    fn set_up(&mut self, journal: &Journal, watch: &dyn Watch) -> Result<(), ServerError> {
+    fn set_up(&mut self, initdb: &[&str], journal: &Journal, watch: &dyn Watch) -> Result<(), ServerError> {
         let processes = ClusterProcesses { directory: self.run.path().to_path_buf() };
         self.entries.processes = Some((journal.push(&processes)?, processes));
         self.own(self.run.path())?;
@@ -143,13 +157,14 @@ impl Cluster {
             .map_err(ServerError::file("set permissions of directory", &sockets))?;
         self.own(&sockets)?;
         let data = self.data_directory();
-        let initdb = self.program("initdb").arg("-D").arg(&data);
-        let initdb = match &self.wal {
-            Some(wal) => initdb.arg("-X").arg(wal.path().join("wal")),
-            None => initdb,
+        let program = self.program("initdb").arg("-D").arg(&data);
+        let program = match &self.wal {
+            Some(wal) => program.arg("-X").arg(wal.path().join("wal")),
+            None => program,
         };
-        initdb
+        program
             .args(["-U", ROLE, "--auth=peer", "--encoding=UTF8", "--locale=C"])
+            .args(initdb)
             .run(watch)
             .and_then(Finished::success)
             .map_err(|error| self.no_way(error))?;
@@ -231,13 +246,14 @@ impl Cluster {
         connect_to(&self.target()?, database)
     }
 
-    /// Where it is, as a connection needs it. No variable of ours is read: they speak of other servers.
+    /// Where it is, as a connection needs it.
     pub fn target(&self) -> Result<Target, ServerError> {
-        let around = Surroundings { variable: &|_| None, home: None, user: ROLE.to_owned() };
-        let mut target = resolve(&Asked::default(), &around)?;
-        target.hosts =
-            vec![Host { address: Address::Socket(self.socket_directory()), port: 5432, password: None }];
-        Ok(target)
+        target_at(self.socket_directory())
+    }
+
+    /// Ends all its processes at once; nothing is written any more. Its files stay until it is closed.
+    pub fn crash(&self) -> Result<(), ServerError> {
+        processes::end_all(self.run.path()).map(drop)
     }
 
     /// Its data directory.
@@ -287,11 +303,26 @@ impl Cluster {
     }
 }
 
+/// A server of ours by its socket directory. No variable of ours is read: they speak of other servers.
+fn target_at(sockets: PathBuf) -> Result<Target, ServerError> {
+    let around = Surroundings { variable: &|_| None, home: None, user: ROLE.to_owned() };
+    let mut target = resolve(&Asked::default(), &around)?;
+    target.hosts = vec![Host { address: Address::Socket(sockets), port: 5432, password: None }];
+    Ok(target)
+}
+
 /// The processes of a cluster, for the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterProcesses {
     #[serde(with = "crate::sys::path_text")]
     directory: PathBuf,
+}
+
+impl ClusterProcesses {
+    /// Those that will work in a directory or below it.
+    pub fn below(directory: &Path) -> Self {
+        Self { directory: directory.to_path_buf() }
+    }
 }
 
 impl Undo for ClusterProcesses {
