@@ -14,11 +14,13 @@ use crate::sys::SysError;
 use crate::sys::tools::{Finished, Tool, Usage};
 use crate::sys::watch::{Deadline, Event, Stop, Unit, Watch};
 
-/// Read and passed on at once: as much as a pipe of ours holds, which is as much as any user may ask for (pipe(7)).
-const PIECE_BYTES: usize = 1 << 20;
-/// pg_dump writes 4 kB at a time: after less than this we wait a moment, and pass on what gathers meanwhile at once. Pipes so
-/// wide hold more than goes through in that time, so neither program waits for us.
-const FEW_BYTES: usize = PIECE_BYTES / 2;
+/// Read and passed on at once: so little that it stays in a processor's cache from the reading to the writing.
+const PIECE_BYTES: usize = 128 << 10;
+/// What a pipe of ours holds, as much as any user may ask for (pipe(7)).
+const PIPE_BYTES: usize = 1 << 20;
+/// pg_dump writes 4 kB at a time: after less than this we wait a moment, and pass on what gathers meanwhile. Pipes so wide hold
+/// more than goes through in that time, so neither program waits for us.
+const FEW_BYTES: usize = PIECE_BYTES;
 const MOMENT: Duration = Duration::from_millis(5);
 /// How long a producer has to end once nobody reads what it writes.
 const GRACE: Duration = Duration::from_secs(2);
@@ -157,10 +159,10 @@ pub fn run(text: Text, reader: Option<Tool>, total_bytes: u64, watch: &dyn Watch
     })
 }
 
-/// A pipe, and whether it holds a whole piece: one of a user who has many of them does not.
+/// A pipe, and whether it is wide: one of a user who has many of them is not.
 fn wide_pipe() -> io::Result<(PipeReader, PipeWriter, bool)> {
     let (from, to) = pipe()?;
-    let is_wide = fcntl(to.as_fd(), FcntlArg::F_SETPIPE_SZ(PIECE_BYTES.try_into().unwrap_or(0))).is_ok();
+    let is_wide = fcntl(to.as_fd(), FcntlArg::F_SETPIPE_SZ(PIPE_BYTES.try_into().unwrap_or(0))).is_ok();
     Ok((from, to, is_wide))
 }
 
