@@ -1,4 +1,11 @@
-//! `fsynclab plug copy`: power cuts under a template copy: is what a policy promised still there?
+//! `fsynclab plug copy`: power cuts under a template copy: is what a policy promised still there? Real cuts have files of
+//! their own: `plug listen`, `plug write`, `plug verify`.
+
+mod listen;
+mod postgres;
+mod verify;
+mod witness;
+mod write;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -34,6 +41,10 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     Copy(Box<CopyArgs>),
+    Postgres(Box<postgres::PostgresArgs>),
+    Listen(listen::ListenArgs),
+    Write(Box<write::WriteArgs>),
+    Verify(verify::VerifyArgs),
 }
 
 /// Cut the power under a template copy on a simulated drive, at many points, and see what is left
@@ -103,9 +114,19 @@ fn image(text: &str) -> Result<Image, String> {
     text.parse().map_err(|error: crate::powercut::image_text::NoImage| error.to_string())
 }
 
-/// Cuts, prints, undoes; the exit status.
+/// Does what the command says; the exit status.
 pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<ExitCode> {
-    let Command::Copy(args) = &args.command;
+    match &args.command {
+        Command::Copy(args) => copy(args, color, verbose),
+        Command::Postgres(args) => postgres::run(args, color, verbose),
+        Command::Listen(args) => listen::run(args, color, verbose),
+        Command::Write(args) => write::run(args, color, verbose),
+        Command::Verify(args) => verify::run(args, color, verbose),
+    }
+}
+
+/// Cuts, prints, undoes; the exit status.
+fn copy(args: &CopyArgs, color: ColorChoice, verbose: bool) -> anyhow::Result<ExitCode> {
     let request = request(args)?;
     let screen = Screen::new(Signals::install()?, verbose);
     let paper = Paper::new(args.json.as_deref(), color)?;

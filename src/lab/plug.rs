@@ -260,7 +260,7 @@ fn planted(proof: &Proof) -> PlantedFault {
 const PACE_NS: u64 = 10_000_000_000;
 
 /// Ends at a time limit, and says now and then how long it will take.
-struct Limited<'a> {
+pub(super) struct Limited<'a> {
     watch: &'a dyn Watch,
     deadline: Option<Deadline>,
     pace: Mutex<Pace>,
@@ -276,7 +276,7 @@ struct Pace {
 }
 
 impl<'a> Limited<'a> {
-    fn new(watch: &'a dyn Watch, limit: Option<Duration>) -> Limited<'a> {
+    pub(super) fn new(watch: &'a dyn Watch, limit: Option<Duration>) -> Limited<'a> {
         Limited { watch, deadline: limit.map(Deadline::after), pace: Mutex::default() }
     }
 

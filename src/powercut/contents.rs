@@ -50,7 +50,7 @@ impl Identity {
 }
 
 /// SplitMix64: a full-period sequence, so that no two sectors are filled alike.
-fn next(state: &mut u64) -> u64 {
+pub(super) fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -33,6 +33,19 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// All of them, the worst last.
+    pub const ALL: [Self; 9] = [
+        Self::Kept,
+        Self::NeedsFsck,
+        Self::Resurrected,
+        Self::NameLost,
+        Self::Lost,
+        Self::Torn,
+        Self::Stale,
+        Self::Misplaced,
+        Self::DoesNotMount,
+    ];
+
     /// In kebab-case.
     pub const fn name(self) -> &'static str {
         match self {
@@ -66,6 +79,13 @@ pub struct Finding {
     pub path: PathBuf,
     /// Was it promised otherwise?
     pub promised: bool,
+}
+
+impl Finding {
+    /// A finding at a path.
+    pub fn new(verdict: Verdict, detail: impl Into<String>, path: &Path, promised: bool) -> Finding {
+        Finding { verdict, detail: detail.into(), path: path.to_path_buf(), promised }
+    }
 }
 
 /// Where the copy under test is, and what must not be there.

@@ -5,6 +5,7 @@
 
 pub mod campaign;
 pub mod planted;
+pub mod postgres;
 pub mod record;
 
 pub mod ledger;
@@ -22,7 +23,10 @@ pub mod trial;
 pub mod blocks;
 pub mod contents;
 
+pub mod witness;
+
 pub mod error;
 
 pub use campaign::{Campaign, Plan, Proof, Recorded};
 pub use error::Error;
+pub use witness::WitnessError;

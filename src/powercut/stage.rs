@@ -1,7 +1,7 @@
 //! Images are put on a device, mounted as after a reboot, judged, and replaced by the next. Only blocks that differ from
 //! the next image are written: those of the image itself, and whatever recovery and unmounting have changed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -46,18 +46,29 @@ impl Stage {
 
     /// Shows an image, judges it, and takes it down.
     pub fn judge(&mut self, view: View<'_>, scene: &Scene<'_>, promised: &Promised) -> Result<Judged, Error> {
+        let (seen, repaired) = self.visit(view, |root| judge(root, scene, promised))?;
+        Ok(Judged { findings: seen.unwrap_or_else(|errno| vec![unmountable(errno)]), repaired })
+    }
+
+    /// Shows an image, looks at it mounted and takes it down. `true`: it had to be repaired first; the error number is of
+    /// one that does not mount even so.
+    pub fn visit<T>(
+        &mut self,
+        view: View<'_>,
+        look: impl FnOnce(&Path) -> T,
+    ) -> Result<(Result<T, Errno>, bool), Error> {
         self.show(view)?;
         let mut repaired = false;
         if self.device.mount().is_err() {
             repaired = true;
             self.repair()?;
             if let Err(errno) = self.device.mount() {
-                return Ok(Judged { findings: vec![unmountable(errno)], repaired });
+                return Ok((Err(errno), repaired));
             }
         }
-        let findings = judge(self.device.mount_point(), scene, promised);
+        let seen = look(self.device.mount_point());
         self.device.unmount()?;
-        Ok(Judged { findings, repaired })
+        Ok((Ok(seen), repaired))
     }
 
     /// Takes the device apart.

@@ -1,6 +1,6 @@
 //! What the neighbours felt: a table of its own, and the sentence that a faster arm owes them.
 
-use super::copy::{compared_in_table, gain, is_alone, row_name};
+use super::arms::{compared_in_table, gain, is_alone, row_name};
 use super::layout::{Align, Row, Table, paragraph, together};
 use super::units::{self, duration};
 use crate::results::{Arm, Bystander, Document};

@@ -1,21 +1,13 @@
 //! A copy with the write cache on and off, in the form in which such figures were published: a row a policy, a group of
 //! columns a state, and what the cache buys.
 
-use super::copy::{POLICY, arms_at, flushes, gain, is_alone, row_name};
+use super::arms::{POLICY, arms_at, flushes, gain, is_alone, row_name};
 use super::finding;
 use super::layout::{Align, Row, Table, paragraph};
 use super::states::{none_ran, state_of, states, why_not};
 use super::units::{self, Scale};
 use crate::results::{Arm, Comparison, Document, Place};
 use crate::stats::Verdict;
-
-/// Whether the write cache, and beside it nothing but what is a row, was varied at one place.
-pub(super) fn is_form(document: &Document) -> bool {
-    let others = |arm: &Arm| arm.labels.iter().any(|(name, _)| name == "source_cache");
-    document.places.len() == 1
-        && states(document).len() == 2
-        && !document.arms.iter().any(|arm| others(arm) || arm.bystander.is_some())
-}
 
 /// The table, why something in it is missing, and what the cache buys.
 pub(super) fn table(document: &Document, place: &Place) -> String {

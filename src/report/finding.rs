@@ -1,7 +1,7 @@
 //! The finding in words: who won by how much, what the disk did, where the time went.
 
+use super::arms::{POLICY, compared_in_table, gain, is_floor, median_of, row_name};
 use super::bystander;
-use super::copy::{POLICY, compared_in_table, gain, is_floor, median_of, row_name};
 use super::layout::together;
 use super::units::{self, Scale};
 use crate::results::{Arm, Comparison, Document, Sample};

@@ -36,7 +36,7 @@ pub(super) fn results(document: &Document) -> String {
     text + &paragraph(&format!("{complete}seed {}, kernel {}.", document.seed, document.host.kernel), 0)
 }
 
-fn checker(document: &Document) -> String {
+pub(super) fn checker(document: &Document) -> String {
     let right = |fault: &&PlantedFault| match fault.wanted.as_str() {
         "caught" => fault.caught > 0,
         "passes" => fault.caught == 0,
@@ -132,14 +132,14 @@ fn meaning(arm: &Arm, cuts: &PowerCuts) -> String {
     text
 }
 
-fn counted(cuts: &PowerCuts) -> String {
+pub(super) fn counted(cuts: &PowerCuts) -> String {
     let all = cuts.cuts + cuts.aimed;
     let bad = cuts.verdicts.iter().filter(|(verdict, _)| !["kept", "needs-fsck"].contains(&verdict.as_str()));
     let bad: Vec<String> = bad.map(|(verdict, count)| format!("{verdict} {count}")).collect();
     format!("of {}: {}.", units::count(all, "image"), bad.join(", "))
 }
 
-fn shown(example: &CutExample) -> String {
+pub(super) fn shown(example: &CutExample) -> String {
     let lacking = match example.missing {
         0 => "with nothing missing of what had been sent".to_owned(),
         count => format!("with {} missing or torn", units::count(count, "write")),

@@ -5,6 +5,14 @@ use crate::results::{Arm, Document};
 /// The label whose values are states of the write cache.
 const WRITE_CACHE: &str = "write_cache";
 
+/// Whether the write cache, and beside it nothing but what is a row, was varied at one place.
+pub(super) fn in_columns(document: &Document) -> bool {
+    let others = |arm: &Arm| arm.labels.iter().any(|(name, _)| name == "source_cache");
+    document.places.len() == 1
+        && states(document).len() == 2
+        && !document.arms.iter().any(|arm| others(arm) || arm.bystander.is_some())
+}
+
 /// The states compared, in the order given; none where the cache was left alone.
 pub(super) fn states(document: &Document) -> Vec<&str> {
     let mut states: Vec<&str> = Vec::new();

@@ -33,6 +33,9 @@ pub enum Message {
     Tell,
     /// Live on when the program ends: SIGTERM then stands for [`Message::StopLatency`].
     StayBehind,
+    /// Lose the power: nothing is answered from this moment on, what was recorded so far is in the write log, and the
+    /// process kills itself once it has answered this.
+    LosePower,
 }
 
 impl Message {
@@ -44,6 +47,7 @@ impl Message {
             Message::Mark(text) => ([3, 0, 0], text),
             Message::Tell => ([4, 0, 0], ""),
             Message::StayBehind => ([5, 0, 0], ""),
+            Message::LosePower => ([6, 0, 0], ""),
         }
     }
 
@@ -55,6 +59,7 @@ impl Message {
             [3, ..] => Message::Mark(text.to_owned()),
             [4, ..] => Message::Tell,
             [5, ..] => Message::StayBehind,
+            [6, ..] => Message::LosePower,
             _ => return None,
         })
     }
@@ -160,6 +165,7 @@ mod tests {
             Message::Mark("copy 1".to_owned()),
             Message::Tell,
             Message::StayBehind,
+            Message::LosePower,
         ];
         for message in all {
             let (words, text) = message.parts();

@@ -81,6 +81,8 @@ struct State {
     completions: Vec<Completion>,
     log: Option<Log>,
     tally: Tally,
+    /// The power is gone: no answer leaves any more.
+    dead: bool,
 }
 
 /// Holds answers back until the model lets them go.
@@ -106,6 +108,7 @@ impl Engine {
             completions: Vec::with_capacity(2 * super::MOST_IN_FLIGHT),
             log,
             tally: Tally::default(),
+            dead: false,
         };
         Engine {
             model,
@@ -150,6 +153,9 @@ impl Engine {
     fn take(&self, asked: Asked, data: &[u8], waiting: Waiting) -> Result<u64, (Errno, Waiting)> {
         let Asked { operation, offset_bytes, length_bytes, arrived_ns } = asked;
         let mut state = self.lock();
+        if state.dead {
+            return Err((Errno::EIO, waiting));
+        }
         let id = state.next_id;
         state.next_id += 1;
         let request = Request { id, operation, offset_bytes, length_bytes };
@@ -175,6 +181,9 @@ impl Engine {
 
     /// Sends every answer that is due by now and tells the timer of the next.
     fn send_due(&self, mut state: MutexGuard<'_, State>) {
+        if state.dead {
+            return;
+        }
         let now = now_ns();
         let State { drive, completions, base_ns, .. } = &mut *state;
         drive.advance(now - *base_ns, completions);
@@ -259,6 +268,14 @@ impl Engine {
     /// Puts a mark into the write log: after everything answered so far, before everything that arrives later.
     pub fn mark(&self, text: &str) -> Result<(), Errno> {
         self.lock().log.as_mut().map_or(Ok(()), |log| log.marked(text, now_ns()))
+    }
+
+    /// From now on no request is taken and no answer leaves; what happened so far is in the log, which is given back.
+    pub fn lose_power(&self) -> Option<Log> {
+        let mut state = self.lock();
+        state.dead = true;
+        self.next_due_ns.store(NEVER, Ordering::SeqCst);
+        state.log.take()
     }
 
     /// What was done so far.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use nix::errno::Errno;
 
 use super::store::Store;
+use crate::simdrive::error::errno_of;
 use crate::simdrive::model::Request;
 use crate::simdrive::writelog::{Encoder, Entry, Header};
 
@@ -80,6 +81,20 @@ impl Log {
     /// Ends the log and hands over what is left; [`Log::cut`] may follow once [`Store::drain`] has ended.
     pub fn finish(&mut self) -> Result<(), Errno> {
         self.encoder.end(&mut self.pending);
+        self.hand_over()?;
+        self.store.close();
+        Ok(())
+    }
+
+    /// Takes everything so far to the file and leaves the log without an end, as one whose writer was stopped.
+    pub fn break_off(mut self) -> Result<(), Errno> {
+        self.hand_over()?;
+        self.store.settle()?;
+        self.cut().map_err(|error| errno_of(&error))
+    }
+
+    /// Hands over what is left, padded.
+    fn hand_over(&mut self) -> Result<(), Errno> {
         let length = self.written + self.pending.len() as u64;
         self.pending.resize(self.pending.len().next_multiple_of(PADDING), 0);
         for chunk in self.pending.chunks(CHUNK_BYTES) {
@@ -88,7 +103,6 @@ impl Log {
         }
         self.pending.clear();
         self.written = length;
-        self.store.close();
         Ok(())
     }
 

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use fuser::{Config, Session, SessionACL};
-use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask, raise};
 
 pub use control::{Line, Message, Status};
 pub use engine::{Tally, Transport};
@@ -169,6 +169,13 @@ fn obey(line: &Line, engine: &Engine, store: &Store) {
     while let Ok(Some(message)) = line.next() {
         let mut broken = store.broken();
         match message {
+            Message::LosePower => {
+                let kept = engine.lose_power().map_or(Ok(()), Log::break_off);
+                line.answer(Status { broken: broken.or(kept.err()), tally: engine.tally() })
+                    .unwrap_or_default();
+                // Whoever uses the drive must not be answered, not even that it is gone.
+                raise(Signal::SIGKILL).unwrap_or_default();
+            }
             Message::Serve | Message::Tell | Message::StayBehind => {}
             Message::StartLatency(transport) => engine.start_latency(transport),
             Message::StopLatency => engine.stop_latency(),

@@ -83,6 +83,11 @@ impl Store {
         self.lanes[lane].drain(&self.file)
     }
 
+    /// Waits until everything written so far is in the file.
+    pub fn settle(&self) -> Result<(), Errno> {
+        self.lanes.iter().try_for_each(|lane| lane.settle(0, u64::MAX))
+    }
+
     /// Ends [`Store::drain`] once everything is in the file.
     pub fn close(&self) {
         for lane in &self.lanes {

@@ -125,6 +125,13 @@ impl SimulatedDrive {
         self.ask(&Message::Mark(text.to_owned())).map(drop)
     }
 
+    /// Cuts its power: the serving process dies, at this moment in the life of whoever uses the drive. The write log, if
+    /// one is kept, has all that reached the drive before, and no end: what of it the drive still has is for
+    /// [`Drive::volatile`](super::model::Drive::volatile) to say. [`SimulatedDrive::close`] removes what is left.
+    pub fn cut_power(&self) -> Result<(), Error> {
+        self.ask(&Message::LosePower).map(drop)
+    }
+
     /// What was done so far; an error when the drive is broken.
     pub fn tally(&self) -> Result<Tally, Error> {
         self.ask(&Message::Tell).map(|status| status.tally)
