@@ -110,8 +110,8 @@ pub fn tree(generation: u32) -> Result<Tree, Error> {
 }
 
 /// Most images at aimed cuts, and at random cuts, of a fault.
-const AIMED: usize = 120;
-const RANDOM: usize = 30;
+const AIMED: usize = 60;
+const RANDOM: usize = 20;
 /// Most writes that are dropped or misdirected.
 const WRITES: usize = 12;
 
