@@ -111,7 +111,7 @@ fn honest_drives_keep_what_is_promised_on_ext4_and_every_planted_fault_is_found(
             let wanted = PLANTED.iter().find(|planted| planted.name == name).expect("a row").wanted;
             match wanted {
                 Wanted::Caught => {
-                    assert!(*broken > 0, "written without sync and not lost: {name}: {tally:?}")
+                    assert!(*broken > 0, "written without sync and not lost: {name}: {tally:?}");
                 }
                 Wanted::Passes => assert!(kept(tally), "synced and not kept: {name}: {tally:?}"),
                 Wanted::Either => {}

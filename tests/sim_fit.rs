@@ -64,12 +64,6 @@ fn check(name: &str) {
             .collect::<Vec<_>>()
     };
     let found = measured(&state, &model, |found| !off(found).is_empty());
-    for line in &lines {
-        println!(
-            "{name}: {}: {:.1} published, {:.1} measured",
-            line.title, line.published, found[&line.title]
-        );
-    }
     assert!(off(&found).is_empty(), "{name}: {:?} of {found:?}", off(&found));
 }
 
