@@ -295,12 +295,12 @@ impl<'a> Limited<'a> {
         let left =
             left_ns.map_or_else(String::new, |ns| format!(", about {} s left", ns.div_ceil(1_000_000_000)));
         let (position, positions) = (pace.position, pace.positions);
-        let text = format!("policy {position} of {positions}: {done} of {total} cuts{left}");
+        let text = format!("policy {position} of {positions}: {done} of {total} images{left}");
         self.watch.event(Event::Note(&text));
     }
 }
 
-/// What is left after `elapsed_ns` in the `position`th of so many policies, at `done` of its cuts, if the others take as
+/// What is left after `elapsed_ns` in the `position`th of so many policies, at `done` of its images, if the others take as
 /// long.
 fn left_ns(elapsed_ns: u64, (position, positions): (u64, u64), (done, total): (u64, u64)) -> Option<u64> {
     let total = u128::from(total.max(1));

@@ -287,10 +287,12 @@ impl Run<'_> {
         let done = section.done().unwrap_or(section.length);
         // Up to the last cut by which the end had not been acknowledged: a copy without a request has none.
         let last = (0..done).rev().find(|cut| section.settled(*cut) <= done);
-        let mut random = last.map_or_else(Vec::new, |last| cuts.random(0..last, plan.cuts, plan.seed));
-        random.extend(cuts.random(done + 1..section.length, plan.cuts, plan.seed));
+        let during = last.map(|last| cuts.random(0..last, plan.cuts, plan.seed));
+        let after = if during.is_some() { plan.cuts } else { 2 * plan.cuts };
+        let mut random = during.unwrap_or_default();
+        random.extend(cuts.random(done + 1..section.length, after, plan.seed));
         let scene = planted::scene(&self.trees.1);
-        let total = random.len() + cuts.boundaries().len();
+        let total = random.iter().map(Vec::len).sum::<usize>() + cuts.aimed_images(plan.aimed);
         let images = random.into_iter().chain(cuts.aimed(plan.aimed, plan.seed));
         let trial = Trial::new(section, base, &cuts, scene, claim);
         trial.run(images, total, &mut self.crew, watch, |_| false)

@@ -93,12 +93,7 @@ impl Tally {
 type Key = (bool, Verdict);
 
 /// Images that are alike: they lack the same, between the same two requests and acknowledgements. One is mounted for all.
-#[derive(Debug)]
-struct Alike {
-    images: Vec<Image>,
-    /// Cuts that are done with these.
-    done: u64,
-}
+type Alike = Vec<Image>;
 
 /// What came of an image, as far as it is counted.
 #[derive(Debug)]
@@ -135,8 +130,8 @@ impl<'a> Trial<'a> {
         Trial { section, base, cuts, scene, claim }
     }
 
-    /// Judges images, given cut by cut (best in order), until `enough` says so, time is up or there is no more. `total`
-    /// cuts are told to `watch`.
+    /// Judges images, given cut by cut (best in order), until `enough` says so, time is up or there is no more: about
+    /// `total`, as is told to `watch`.
     pub fn run(
         &self,
         cuts: impl IntoIterator<Item = Vec<Image>>,
@@ -147,9 +142,8 @@ impl<'a> Trial<'a> {
     ) -> Result<Tally, Error> {
         let mut tally = Tally { complete: true, ..Tally::default() };
         watch.event(Event::Phase(Phase::Verifying));
-        let work = |alike: &Alike, ground: &mut Ground, stage: &mut Stage| {
-            self.outcome(&alike.images[0], ground, stage)
-        };
+        let work =
+            |alike: &Alike, ground: &mut Ground, stage: &mut Stage| self.outcome(&alike[0], ground, stage);
         crew.work(
             self.alike(cuts.into_iter()),
             || self.ground(),
@@ -159,13 +153,13 @@ impl<'a> Trial<'a> {
                     tally.complete = false;
                     return ControlFlow::Break(());
                 }
-                for image in &alike.images {
+                for image in &alike {
                     self.count(&mut tally, image, &outcome);
                     if enough(&tally) {
                         return ControlFlow::Break(());
                     }
                 }
-                watch.event(Event::Progress { done: alike.done, total: total as u64, unit: Unit::Files });
+                watch.event(Event::Progress { done: tally.images(), total: total as u64, unit: Unit::Files });
                 ControlFlow::Continue(())
             },
         )?;
@@ -196,7 +190,6 @@ impl<'a> Trial<'a> {
             (arrived, self.section.acks.partition_point(|(position, _)| *position < cut))
         };
         let mut cuts = cuts.peekable();
-        let mut done = 0;
         let groups = std::iter::from_fn(move || {
             let first = cuts.next()?;
             let place = before(&first);
@@ -204,18 +197,14 @@ impl<'a> Trial<'a> {
             let mut known: HashMap<(Vec<usize>, Option<Torn>), usize> = HashMap::new();
             let mut next = Some(first);
             while let Some(images) = next {
-                done += 1;
                 for image in images {
                     let number = *known.entry((image.missing.clone(), image.torn)).or_insert(group.len());
                     match group.get_mut(number) {
-                        Some(alike) => alike.images.push(image),
-                        None => group.push(Alike { images: vec![image], done: 0 }),
+                        Some(alike) => alike.push(image),
+                        None => group.push(vec![image]),
                     }
                 }
                 next = cuts.next_if(|images| before(images) == place);
-            }
-            for alike in &mut group {
-                alike.done = done;
             }
             Some(group)
         });
