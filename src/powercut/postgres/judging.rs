@@ -27,7 +27,7 @@ use crate::sys::journal::Journal;
 use crate::sys::watch::{Event, Phase, Unit, Watch};
 
 /// Most images tried to make an example smaller.
-const SHRINKING: usize = 10;
+const SHRINKING: usize = 24;
 
 /// How cuts are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
