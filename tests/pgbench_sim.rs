@@ -33,7 +33,6 @@ fn measured(state: &TempDir, command: &str, arguments: &[&str]) -> (Document, St
     let output = run.output().expect("the program");
     assert!(output.status.success(), "{}", common::text(&output));
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
-    println!("{shown}");
     let found = runs::document(&json);
     runs::nothing_left(&state.path().join("sim"), command);
     (found, shown)
@@ -46,8 +45,9 @@ fn commits_by_wal_sync_method_with_the_write_cache_off_and_ignoring_flushes() {
     }
     let state = state();
     let arguments = ["--scratch", UNCACHED, "--scratch", CACHED, "--vary", METHODS, "-c", "5", "-T", "3"];
-    let (found, _) =
+    let (found, shown) =
         measured(&state, "pgbench", &[&arguments[..], &["--rounds", "2", "--warmup", "0"]].concat());
+    println!("{shown}");
     // The fastest trial of each: a loaded machine only takes time.
     let tps = |place: &str, method: &str| {
         let arm = found.arms.iter().find(|arm| {
@@ -110,6 +110,7 @@ fn restores_by_wal_sync_method_with_the_wal_on_a_second_drive() {
         "2",
     ];
     let (found, shown) = measured(&state, "restore", &arguments);
+    println!("{shown}");
     assert!(shown.contains("WAL: SIMULATED: sim:sata-2009,write-cache=off"), "{shown}");
     let order: Vec<_> =
         found.arms.iter().map(|arm| arm.samples.iter().map(|s| s.position).collect::<Vec<_>>()).collect();

@@ -1,4 +1,5 @@
-//! A restore killed by SIGKILL in each of its phases: nothing is left after `clean --yes`, and the source is untouched.
+//! A restore ended in each of its phases: by Ctrl-C it leaves nothing, by SIGKILL nothing after `clean --yes`, and the source is
+//! untouched.
 
 mod common;
 #[path = "common/postgres.rs"]
@@ -64,8 +65,14 @@ fn at_work(session: &mut Session) -> Vec<String> {
     session.rows(sql).map_or_else(|_| Vec::new(), |rows| rows.into_iter().flatten().collect())
 }
 
-/// Kills a run once its server executes such a statement; what the server was at right after that.
-fn killed_in(run: &mut Child, statement: &str, cluster: &Cluster, place: &Path) -> Option<String> {
+/// Signals a run once its server executes such a statement; what the server was at right after that.
+fn signalled_in(
+    run: &mut Child,
+    signal: &str,
+    statement: &str,
+    cluster: &Cluster,
+    place: &Path,
+) -> Option<String> {
     let end = Instant::now() + Duration::from_mins(1);
     let mut session = None;
     while Instant::now() < end && run.try_wait().expect("its state").is_none() {
@@ -75,8 +82,7 @@ fn killed_in(run: &mut Child, statement: &str, cluster: &Cluster, place: &Path) 
             continue;
         };
         if at_work(session).iter().any(|query| query.starts_with(statement)) {
-            run.kill().expect("SIGKILL");
-            run.wait().expect("its end");
+            common::run("kill", &[signal, &run.id().to_string()]);
             return Some(at_work(session).join("; "));
         }
     }
@@ -84,8 +90,8 @@ fn killed_in(run: &mut Child, statement: &str, cluster: &Cluster, place: &Path) 
 }
 
 #[test]
-fn killed_in_each_phase_clean_leaves_nothing_and_the_source_is_untouched() {
-    if !common::root_or_skip("killed_in_each_phase_clean_leaves_nothing_and_the_source_is_untouched") {
+fn ended_in_each_phase_it_leaves_nothing_and_the_source_is_untouched() {
+    if !common::root_or_skip("ended_in_each_phase_it_leaves_nothing_and_the_source_is_untouched") {
         return;
     }
     let bench = Bench::new("restore-kills");
@@ -94,17 +100,25 @@ fn killed_in_each_phase_clean_leaves_nothing_and_the_source_is_untouched() {
     let place = place("1500M");
     let from = format!("host={}/socket user=postgres dbname=shop", cluster.run_directory().display());
     for (phase, statement) in PHASES {
-        let mut command: Command = common::fsynclab(bench.state.path());
-        command.args(["restore", "--rounds", "1", "--from", &from, "--bin"]).arg(directory(15));
-        command.arg("--scratch").arg(place.path()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut run = command.spawn().expect("a run");
-        let at = killed_in(&mut run, statement, &cluster, &place.path());
-        let at = at.unwrap_or_else(|| panic!("no {statement} was seen"));
-        println!("{phase}: killed in {statement}; the server was at: {at:.60}");
-        let output = finished(common::fsynclab(bench.state.path()).args(["clean", "--yes"]));
-        assert!(output.status.success(), "{phase}: {}", common::text(&output));
-        nothing_left(&place.path(), phase);
-        assert_eq!(contents(&cluster), before, "{phase}");
+        for (signal, status) in [("-KILL", None), ("-INT", Some(130))] {
+            let mut command: Command = common::fsynclab(bench.state.path());
+            command.args(["restore", "--rounds", "1", "--from", &from, "--bin"]).arg(directory(15));
+            command.arg("--scratch").arg(place.path()).stdout(Stdio::null()).stderr(Stdio::null());
+            let mut run = command.spawn().expect("a run");
+            let at = signalled_in(&mut run, signal, statement, &cluster, &place.path());
+            let at = at.unwrap_or_else(|| panic!("no {statement} was seen"));
+            println!("{phase}: {signal} in {statement}; the server was at: {at:.60}");
+            let ended = run.wait().expect("its end");
+            // Who is told to stop when all is measured has nothing left to stop.
+            let status = status.map(|status| if phase == "drop" { 0 } else { status });
+            assert_eq!(ended.code(), status, "{phase}");
+            if signal == "-KILL" {
+                let output = finished(common::fsynclab(bench.state.path()).args(["clean", "--yes"]));
+                assert!(output.status.success(), "{phase}: {}", common::text(&output));
+            }
+            nothing_left(&place.path(), phase);
+            assert_eq!(contents(&cluster), before, "{phase}");
+        }
     }
     bench.close([cluster]);
 }

@@ -11,7 +11,7 @@ use fsynclab::lab::fit::drive;
 use fsynclab::lab::probe_pairs::Side;
 use fsynclab::probe::published::read;
 
-const TRIALS: u32 = 5;
+const TRIALS: u32 = 10;
 
 fn publication(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/pg_test_fsync/{name}.txt"))
@@ -64,12 +64,6 @@ fn check(name: &str) {
             .collect::<Vec<_>>()
     };
     let found = measured(&state, &model, |found| !off(found).is_empty());
-    for line in &lines {
-        println!(
-            "{name}: {}: {:.1} published, {:.1} measured",
-            line.title, line.published, found[&line.title]
-        );
-    }
     assert!(off(&found).is_empty(), "{name}: {:?} of {found:?}", off(&found));
 }
 

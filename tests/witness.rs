@@ -132,6 +132,29 @@ fn a_cut_command_that_cuts_nothing_is_told_and_one_that_fails_too() {
     assert_eq!(code, Some(1), "{told}");
     assert!(told.contains("\"false\" exited with exit code 1"), "{told}");
     kept(&scene.verify(&place.into, &[]));
+
+    let cut = ["--cut-command", "sh -c 'kill -9 $PPID'", "--cut-after", "500ms..600ms"];
+    let (mut writer, run) = scene.write(&place.into, &cut);
+    assert_eq!(writer.ended().0, None, "it was killed");
+    kept(&scene.verify(&place.into, &[]));
+    let ledger = std::fs::read_to_string(scene.ledgers.join(run).join("ledger")).expect("a ledger");
+    assert!(ledger.contains("\"cut_by\":\"sh\"") && !ledger.contains("PPID"), "no arguments are kept");
+}
+
+#[test]
+fn what_a_cut_left_is_known_to_clean_and_who_verifies_after_it_is_told() {
+    let place = place("witness-clean");
+    let (scene, _witness) = place.scene();
+    let (mut writer, _) = scene.write(&place.into, &[]);
+    sleep(A_WHILE / 2);
+    writer.kill();
+    let mut clean = common::fsynclab(&place.directory.path().join("state"));
+    let output = clean.args(["clean", "--yes"]).output().expect("started");
+    assert!(output.status.success() && said(&output).contains("undone: run directory"), "{output:?}");
+    assert_eq!(std::fs::read_dir(&place.into).expect("there").count(), 0);
+    let output = scene.verify(&place.into, &[]);
+    assert_eq!(output.status.code(), Some(4), "{}", common::text(&output));
+    assert!(said(&output).contains("or somebody removed it"), "{}", said(&output));
 }
 
 #[test]

@@ -7,19 +7,19 @@ use std::time::Duration;
 use anstream::ColorChoice;
 
 use super::paper::Paper;
-use super::places::place_problem;
 use super::problem::Problem;
 use super::rounds::{Defaults, Rounds};
 use super::screen::Screen;
 use super::servers::{Clusters, Connection};
-use super::{clean, grammar, redact, servers};
+use super::{grammar, redact, servers};
 use crate::lab::createdb::{CreatedbRequest, CreatedbRun, CreatedbSurvey};
 use crate::lab::servers::ServersError;
+use crate::place::{Making, PlaceError};
 use crate::report;
 use crate::results::Document;
 use crate::server::createdb::Strategy;
 use crate::server::createdb::template::Recipe;
-use crate::sys::journal::{self, Journal};
+use crate::sys::journal::Journal;
 use crate::sys::signals::Signals;
 use crate::sys::watch::{Event, Phase, Watch};
 
@@ -108,29 +108,50 @@ pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<Exi
     let request = request(args, &screen)?;
     let survey = CreatedbSurvey::new(request, &screen).map_err(|error| problem(&error, &screen))?;
     let paper = Paper::new(args.json.as_deref(), color)?;
-    let state = journal::state_directory()?;
-    super::copy::offer_cleaning(&state, &screen);
-    let journal = Journal::create(&state)?;
-    let making = args.clusters.recording.making(survey.seed(), &state, &journal);
     for intent in survey.intents() {
         screen.say(&format!("{intent}."));
     }
-    screen.event(Event::Phase(Phase::Making));
-    let made = survey.make(&making).map_err(|error| place_problem(&error, COMMAND));
-    let measured = made.map_err(Into::into).and_then(|run| {
-        let close = |run: CreatedbRun| run.close(&journal).map_err(|error| place_problem(&error, COMMAND));
-        servers::measured_on(run, &journal, &screen, |run| measure(run, &journal, &screen, &paper), close)
-    });
-    screen.event(Event::Phase(Phase::Undoing));
-    let undone = clean::undo_own(journal);
-    screen.finish();
-    let document = measured?;
-    let status = servers::status(&document, screen.stop());
-    let text = format!("\n{}", report::results(&document));
-    let advice = if args.work.recommend { report::recommendation(&document) } else { String::new() };
-    paper.finish_as(&document, &(text + &advice), &screen)?;
-    undone?;
-    Ok(status)
+    servers::carried_out(survey, &args.clusters.recording, paper, &screen, |document| {
+        let advice = if args.work.recommend { report::recommendation(document) } else { String::new() };
+        servers::plain(document) + &advice
+    })
+}
+
+impl servers::Surveyed for CreatedbSurvey {
+    type Run = CreatedbRun;
+    const COMMAND: &'static str = COMMAND;
+
+    fn seed(&self) -> u64 {
+        self.seed()
+    }
+
+    fn make(self, making: &Making<'_>) -> Result<CreatedbRun, PlaceError> {
+        self.make(making)
+    }
+
+    fn measure(
+        run: &CreatedbRun,
+        journal: &Journal,
+        screen: &Screen,
+        paper: &Paper,
+    ) -> anyhow::Result<Document> {
+        let entered = run.enter(journal, screen).map_err(|error| problem(&error, screen))?;
+        for cost in entered.costs().map_err(|error| problem(&error, screen))? {
+            screen.say(&format!("{cost}."));
+        }
+        screen.without_bar(|| paper.head(entered.head()))?;
+        if let Some(temporary) = paper.temporary() {
+            journal.push(&temporary)?;
+        }
+        Ok(entered.conduct(screen, &mut |document| {
+            screen.event(Event::Phase(Phase::WritingResults));
+            paper.keep(document)
+        })?)
+    }
+
+    fn close(run: CreatedbRun, journal: &Journal) -> Result<(), PlaceError> {
+        run.close(journal)
+    }
 }
 
 fn request(args: &Args, screen: &Screen) -> anyhow::Result<CreatedbRequest> {
@@ -159,25 +180,6 @@ fn request(args: &Args, screen: &Screen) -> anyhow::Result<CreatedbRequest> {
     })
 }
 
-/// Makes the clusters, says what that costs, measures.
-fn measure(run: &CreatedbRun, journal: &Journal, screen: &Screen, paper: &Paper) -> anyhow::Result<Document> {
-    let entered = run.enter(journal, screen).map_err(|error| problem(&error, screen))?;
-    for cost in entered.costs().map_err(|error| problem(&error, screen))? {
-        screen.say(&format!("{cost}."));
-    }
-    screen.without_bar(|| paper.head(entered.head()))?;
-    if let Some(temporary) = paper.temporary() {
-        journal.push(&temporary)?;
-    }
-    Ok(entered.conduct(screen, &mut |document| {
-        screen.event(Event::Phase(Phase::WritingResults));
-        paper.keep(document)
-    })?)
-}
-
 fn problem(error: &ServersError, screen: &Screen) -> Problem {
-    match error {
-        ServersError::Place(error) => place_problem(error, COMMAND),
-        ServersError::Server(error) => servers::problem(error, screen),
-    }
+    servers::run_problem(error, COMMAND, screen)
 }

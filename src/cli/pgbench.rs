@@ -7,17 +7,17 @@ use std::time::Duration;
 use anstream::ColorChoice;
 
 use super::paper::Paper;
-use super::places::place_problem;
 use super::problem::Problem;
 use super::rounds::{Defaults, Rounds};
 use super::screen::Screen;
 use super::servers::{Clusters, Connection};
-use super::{clean, grammar, redact, servers};
+use super::{grammar, redact, servers};
 use crate::lab::pgbench::{PgbenchRequest, PgbenchRun, PgbenchSurvey};
 use crate::lab::servers::ServersError;
+use crate::place::{Making, PlaceError};
 use crate::results::Document;
 use crate::server::pgbench::{Length, Workload};
-use crate::sys::journal::{self, Journal};
+use crate::sys::journal::Journal;
 use crate::sys::signals::Signals;
 use crate::sys::watch::{Event, Phase, Watch};
 
@@ -105,27 +105,48 @@ pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<Exi
     let request = request(args, &screen)?;
     let survey = PgbenchSurvey::new(request, &screen).map_err(|error| problem(&error, &screen))?;
     let paper = Paper::new(args.json.as_deref(), color)?;
-    let state = journal::state_directory()?;
-    super::copy::offer_cleaning(&state, &screen);
-    let journal = Journal::create(&state)?;
-    let making = args.clusters.recording.making(survey.seed(), &state, &journal);
     for intent in survey.intents() {
         screen.say(&format!("{intent}."));
     }
-    screen.event(Event::Phase(Phase::Making));
-    let made = survey.make(&making).map_err(|error| place_problem(&error, COMMAND));
-    let measured = made.map_err(Into::into).and_then(|run| {
-        let close = |run: PgbenchRun| run.close(&journal).map_err(|error| place_problem(&error, COMMAND));
-        servers::measured_on(run, &journal, &screen, |run| measure(run, &journal, &screen, &paper), close)
-    });
-    screen.event(Event::Phase(Phase::Undoing));
-    let undone = clean::undo_own(journal);
-    screen.finish();
-    let document = measured?;
-    let status = servers::status(&document, screen.stop());
-    paper.finish(&document, &screen)?;
-    undone?;
-    Ok(status)
+    servers::carried_out(survey, &args.clusters.recording, paper, &screen, servers::plain)
+}
+
+impl servers::Surveyed for PgbenchSurvey {
+    type Run = PgbenchRun;
+    const COMMAND: &'static str = COMMAND;
+
+    fn seed(&self) -> u64 {
+        self.seed()
+    }
+
+    fn make(self, making: &Making<'_>) -> Result<PgbenchRun, PlaceError> {
+        self.make(making)
+    }
+
+    fn measure(
+        run: &PgbenchRun,
+        journal: &Journal,
+        screen: &Screen,
+        paper: &Paper,
+    ) -> anyhow::Result<Document> {
+        let mut entered = run.enter(journal, screen).map_err(|error| problem(&error, screen))?;
+        for cost in entered.costs().map_err(|error| problem(&error, screen))? {
+            screen.say(&format!("{cost}."));
+        }
+        entered.furnish(screen).map_err(|error| problem(&error, screen))?;
+        screen.without_bar(|| paper.head(entered.head()))?;
+        if let Some(temporary) = paper.temporary() {
+            journal.push(&temporary)?;
+        }
+        Ok(entered.conduct(screen, &mut |document| {
+            screen.event(Event::Phase(Phase::WritingResults));
+            paper.keep(document)
+        })?)
+    }
+
+    fn close(run: PgbenchRun, journal: &Journal) -> Result<(), PlaceError> {
+        run.close(journal)
+    }
 }
 
 fn request(args: &Args, screen: &Screen) -> anyhow::Result<PgbenchRequest> {
@@ -141,26 +162,6 @@ fn request(args: &Args, screen: &Screen) -> anyhow::Result<PgbenchRequest> {
     })
 }
 
-/// Makes the clusters and tables, says what that costs, measures.
-fn measure(run: &PgbenchRun, journal: &Journal, screen: &Screen, paper: &Paper) -> anyhow::Result<Document> {
-    let mut entered = run.enter(journal, screen).map_err(|error| problem(&error, screen))?;
-    for cost in entered.costs().map_err(|error| problem(&error, screen))? {
-        screen.say(&format!("{cost}."));
-    }
-    entered.furnish(screen).map_err(|error| problem(&error, screen))?;
-    screen.without_bar(|| paper.head(entered.head()))?;
-    if let Some(temporary) = paper.temporary() {
-        journal.push(&temporary)?;
-    }
-    Ok(entered.conduct(screen, &mut |document| {
-        screen.event(Event::Phase(Phase::WritingResults));
-        paper.keep(document)
-    })?)
-}
-
 fn problem(error: &ServersError, screen: &Screen) -> Problem {
-    match error {
-        ServersError::Place(error) => place_problem(error, COMMAND),
-        ServersError::Server(error) => servers::problem(error, screen),
-    }
+    servers::run_problem(error, COMMAND, screen)
 }

@@ -13,14 +13,15 @@ use super::problem::Problem;
 use super::rounds::{Defaults, Rounds};
 use super::screen::Screen;
 use super::servers::{Clusters, Connection};
-use super::{clean, grammar, redact, servers};
+use super::{grammar, redact, servers};
 use crate::lab::restore::{Origin, RestoreRequest, RestoreRun, RestoreRunError, RestoreSurvey};
+use crate::place::{Making, PlaceError};
 use crate::report;
 use crate::results::Document;
 use crate::server::conninfo::Asked;
 use crate::server::restore::RestoreError;
 use crate::sys::SysError;
-use crate::sys::journal::{self, Journal};
+use crate::sys::journal::Journal;
 use crate::sys::signals::Signals;
 use crate::sys::watch::{Event, Phase, Stop, Watch};
 
@@ -77,24 +78,48 @@ pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<Exi
     let request = request(args, &screen)?;
     let survey = RestoreSurvey::new(request, &screen).map_err(|error| problem(&error, &screen))?;
     let paper = Paper::new(args.json.as_deref(), color)?;
-    let state = journal::state_directory()?;
-    super::copy::offer_cleaning(&state, &screen);
-    let journal = Journal::create(&state)?;
-    let making = args.clusters.recording.making(survey.seed(), &state, &journal);
-    screen.event(Event::Phase(Phase::Making));
-    let made = survey.make(&making).map_err(|error| place_problem(&error, COMMAND));
-    let measured = made.map_err(Into::into).and_then(|run| {
-        let close = |run: RestoreRun| run.close(&journal).map_err(|error| place_problem(&error, COMMAND));
-        servers::measured_on(run, &journal, &screen, |run| measure(run, &journal, &screen, &paper), close)
-    });
-    screen.event(Event::Phase(Phase::Undoing));
-    let undone = clean::undo_own(journal);
-    screen.finish();
-    let document = measured?;
-    let status = servers::status(&document, screen.stop());
-    paper.finish(&document, &screen)?;
-    undone?;
-    Ok(status)
+    servers::carried_out(survey, &args.clusters.recording, paper, &screen, servers::plain)
+}
+
+impl servers::Surveyed for RestoreSurvey {
+    type Run = RestoreRun;
+    const COMMAND: &'static str = COMMAND;
+
+    fn seed(&self) -> u64 {
+        self.seed()
+    }
+
+    fn make(self, making: &Making<'_>) -> Result<RestoreRun, PlaceError> {
+        self.make(making)
+    }
+
+    fn measure(
+        run: &RestoreRun,
+        journal: &Journal,
+        screen: &Screen,
+        paper: &Paper,
+    ) -> anyhow::Result<Document> {
+        for intent in run.intents() {
+            screen.say(&format!("{intent}."));
+        }
+        let entered = run.enter(journal, screen).map_err(|error| problem(&error, screen))?;
+        for cost in entered.costs().map_err(|error| problem(&error, screen))? {
+            screen.say(&format!("{cost}."));
+        }
+        screen.without_bar(|| paper.head(entered.head()))?;
+        if let Some(temporary) = paper.temporary() {
+            journal.push(&temporary)?;
+        }
+        let announcing = Announcing { screen, trials: run.trials(), said: AtomicBool::new(false) };
+        Ok(entered.conduct(&announcing, &mut |document| {
+            screen.event(Event::Phase(Phase::WritingResults));
+            paper.keep(document)
+        })?)
+    }
+
+    fn close(run: RestoreRun, journal: &Journal) -> Result<(), PlaceError> {
+        run.close(journal)
+    }
 }
 
 fn request(args: &Args, screen: &Screen) -> anyhow::Result<RestoreRequest> {
@@ -122,26 +147,6 @@ fn origin(args: &Args, screen: &Screen) -> anyhow::Result<Origin> {
         return Ok(Origin::Dump(args.dump.clone().unwrap_or_default()));
     };
     Ok(Origin::From(Box::new(servers::target(&Asked::conninfo(conninfo), screen)?)))
-}
-
-/// Says what will be done, then does it.
-fn measure(run: &RestoreRun, journal: &Journal, screen: &Screen, paper: &Paper) -> anyhow::Result<Document> {
-    for intent in run.intents() {
-        screen.say(&format!("{intent}."));
-    }
-    let entered = run.enter(journal, screen).map_err(|error| problem(&error, screen))?;
-    for cost in entered.costs().map_err(|error| problem(&error, screen))? {
-        screen.say(&format!("{cost}."));
-    }
-    screen.without_bar(|| paper.head(entered.head()))?;
-    if let Some(temporary) = paper.temporary() {
-        journal.push(&temporary)?;
-    }
-    let announcing = Announcing { screen, trials: run.trials(), said: AtomicBool::new(false) };
-    Ok(entered.conduct(&announcing, &mut |document| {
-        screen.event(Event::Phase(Phase::WritingResults));
-        paper.keep(document)
-    })?)
 }
 
 /// The screen, which after the first trial also says how long the run will take.

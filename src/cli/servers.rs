@@ -4,18 +4,22 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use super::clean;
-use super::places::{self, Recording};
+use super::paper::Paper;
+use super::places::{self, Recording, place_problem};
 use super::problem::{Problem, Status};
 use super::screen::Screen;
-use crate::lab::servers::ServersRequest;
+use super::{clean, drive, grammar};
+use crate::lab::servers::{ServersError, ServersRequest};
+use crate::place::{Making, PlaceError};
+use crate::report;
 use crate::results::Document;
 use crate::server::cluster::installed;
 use crate::server::conninfo::{Asked, Surroundings, Target, resolve};
 use crate::server::error::ServerError;
 use crate::server::settings::{Setting, parse_vary};
+use crate::storage::Cache;
 use crate::sys::SysError;
-use crate::sys::journal::Journal;
+use crate::sys::journal::{self, Journal};
 use crate::sys::watch::{Event, Phase, Stop, Watch};
 
 /// A server that is there, as psql reaches it
@@ -64,6 +68,12 @@ pub struct Clusters {
     /// A setting whose values are compared; may be repeated
     #[arg(long = "vary", value_name = "P=V1,V2")]
     varied: Vec<String>,
+    /// Compare states of the write cache of the drives below: on, off; it is brought back at the end
+    #[arg(long = "write-cache", value_name = "STATE", value_delimiter = ',', value_parser = drive::state, requires = "scratch", conflicts_with = "wal_into")]
+    write_caches: Vec<Cache>,
+    /// Switch the write cache though others rely on the disk, or though it was found off
+    #[arg(long, requires = "write_caches")]
+    force: bool,
     #[command(flatten)]
     pub recording: Recording,
 }
@@ -98,6 +108,8 @@ pub fn request(
         servers: if connection.live { servers(connection, conninfo, screen)? } else { Vec::new() },
         others_may_be_active: connection.yes,
         settings: clusters.settings.clone(),
+        write_caches: grammar::none_twice("--write-cache", &clusters.write_caches)?,
+        force: clusters.force,
         varied: varied.map_err(|error| Problem::usage(error.to_string()))?,
     })
 }
@@ -148,22 +160,81 @@ pub fn target(asked: &Asked, screen: &Screen) -> Result<Target, Problem> {
     Ok(target)
 }
 
-/// Measures, then undoes all that lies on the run's drives and takes these apart by `close`; the first error is told.
-pub fn measured_on<R>(
-    run: R,
-    journal: &Journal,
+/// A run on servers that was looked at, and what a command does with it its own way.
+pub trait Surveyed {
+    /// With its drives made.
+    type Run;
+    /// What takes a place, for hints.
+    const COMMAND: &'static str;
+
+    /// Decides the drives.
+    fn seed(&self) -> u64;
+    /// Makes the simulated drives.
+    fn make(self, making: &Making<'_>) -> Result<Self::Run, PlaceError>;
+    /// Says what will be done and what that costs, then does it.
+    fn measure(
+        run: &Self::Run,
+        journal: &Journal,
+        screen: &Screen,
+        paper: &Paper,
+    ) -> anyhow::Result<Document>;
+    /// Takes the simulated drives apart.
+    fn close(run: Self::Run, journal: &Journal) -> Result<(), PlaceError>;
+}
+
+/// Makes the drives, measures, takes them apart, undoes the rest, prints by `report`; the exit status.
+pub fn carried_out<S: Surveyed>(
+    survey: S,
+    recording: &Recording,
+    paper: Paper,
     screen: &Screen,
-    measure: impl FnOnce(&R) -> anyhow::Result<Document>,
-    close: impl FnOnce(R) -> Result<(), Problem>,
-) -> anyhow::Result<Document> {
-    let measured = measure(&run);
+    report: impl FnOnce(&Document) -> String,
+) -> anyhow::Result<ExitCode> {
+    let state = journal::state_directory()?;
+    super::copy::offer_cleaning(&state, screen);
+    let journal = Journal::create(&state)?;
+    let making = recording.making(survey.seed(), &state, &journal);
+    let measured = on_drives(survey, &making, screen, &paper);
     screen.event(Event::Phase(Phase::Undoing));
-    let undone = clean::undo_on_drives(journal);
-    let closed = close(run);
+    let undone = clean::undo_own(journal);
+    screen.finish();
+    let document = measured?;
+    let status = status(&document, screen.stop());
+    paper.finish_as(&document, &report(&document), screen)?;
+    undone?;
+    Ok(status)
+}
+
+/// All that lies on the drives is undone before these are taken apart; the first error is told.
+fn on_drives<S: Surveyed>(
+    survey: S,
+    making: &Making<'_>,
+    screen: &Screen,
+    paper: &Paper,
+) -> anyhow::Result<Document> {
+    screen.event(Event::Phase(Phase::Making));
+    let run = survey.make(making).map_err(|error| place_problem(&error, S::COMMAND))?;
+    let measured = S::measure(&run, making.journal, screen, paper);
+    screen.event(Event::Phase(Phase::Undoing));
+    let undone = clean::undo_on_drives(making.journal);
+    let closed = S::close(run, making.journal).map_err(|error| place_problem(&error, S::COMMAND));
     let document = measured?;
     undone?;
     closed?;
     Ok(document)
+}
+
+/// The report as it stands below the header.
+pub fn plain(document: &Document) -> String {
+    format!("\n{}", report::results(document))
+}
+
+/// Why a run of `command` did not come to its end.
+pub fn run_problem(error: &ServersError, command: &str, screen: &Screen) -> Problem {
+    match error {
+        ServersError::Place(error) => place_problem(error, command),
+        ServersError::Server(error) => problem(error, screen),
+    }
 }
 
 /// An error of a server, unless it is the end that a signal asked for.
@@ -202,7 +273,7 @@ pub fn problem(error: &ServerError, screen: &Screen) -> Problem {
 }
 
 /// How a run ended.
-pub fn status(document: &Document, stop: Option<Stop>) -> ExitCode {
+fn status(document: &Document, stop: Option<Stop>) -> ExitCode {
     let arms = &document.arms;
     match stop {
         Some(Stop::Signal(signal)) if !document.complete => Status::Signal(signal).into(),

@@ -15,6 +15,7 @@ pub mod cuts;
 pub mod image_text;
 pub mod tape;
 
+pub mod crew;
 pub mod judge;
 pub mod stage;
 pub mod trial;

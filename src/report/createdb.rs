@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::arms::median_of;
 use super::layout::{Align, Row, Table, paragraph};
-use super::servers::{closing, findings, places, rounds, servers};
+use super::servers::{closing, differing_labels, findings, places, rounds, servers};
 use super::{notes, units};
 use crate::results::{Arm, Databases, Document, Sample};
 
@@ -54,13 +54,8 @@ fn first(arm: &Arm) -> Option<&Databases> {
 
 /// Columns of the table that are labels: the strategy last, what else differs before it.
 fn label_columns(arms: &[&Arm]) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for (name, value) in arms.iter().flat_map(|arm| arm.labels.iter()) {
-        let differs = arms.iter().any(|arm| arm.labels.get(name) != Some(value));
-        if name != STRATEGY && (differs || name == "server") && !names.iter().any(|known| known == name) {
-            names.push(name.to_owned());
-        }
-    }
+    let mut names = differing_labels(arms);
+    names.retain(|name| name != STRATEGY);
     names.push(STRATEGY.to_owned());
     names
 }

@@ -52,7 +52,7 @@ pub(super) fn results(document: &Document) -> String {
 
 fn table(arms: &[&Arm]) -> Table {
     let labels = label_columns(arms);
-    let numbers = ["n", "tps", "min", "max", "p50", "p99", "max", "/sync", "flush/c"];
+    let numbers = ["n", "tps", "min", "max", "p50", "p99", "longest", "c/sync", "flush/c"];
     let columns = labels
         .iter()
         .map(|name| (name.clone(), Align::Left))

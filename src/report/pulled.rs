@@ -101,6 +101,9 @@ fn this_cut(cut: &PulledCut) -> String {
         count => format!(" Under way and not as last written, as it may be: {count}."),
     };
     let head = format!("Cut {} (begun {begun})", cut.cut);
+    if cut.verdict.as_deref() == Some(KEPT) && cut.acknowledged == 0 {
+        return paragraph(&format!("{head}: nothing was acknowledged before it: it tells nothing."), 2);
+    }
     if cut.verdict.as_deref() == Some(KEPT) {
         let text = format!("{head}: kept: {acknowledged} looked for, none lost.{unpromised}");
         return paragraph(&text, 2);

@@ -52,15 +52,18 @@ pub(super) fn places(document: &Document) -> String {
 
 /// Columns that are labels: those that differ, the server's where none does.
 pub(super) fn label_columns(arms: &[&Arm]) -> Vec<String> {
+    let names = differing_labels(arms);
+    if names.is_empty() { vec!["server".to_owned()] } else { names }
+}
+
+/// The labels whose values differ between arms, in the order in which they are told.
+pub(super) fn differing_labels(arms: &[&Arm]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for (name, value) in arms.iter().flat_map(|arm| arm.labels.iter()) {
         let differs = arms.iter().any(|arm| arm.labels.get(name) != Some(value));
         if differs && !names.iter().any(|known| known == name) {
             names.push(name.to_owned());
         }
-    }
-    if names.is_empty() {
-        names.push("server".to_owned());
     }
     names
 }

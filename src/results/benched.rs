@@ -38,9 +38,12 @@ pub struct WalPlace {
     /// Turns a second of a platter, by the drive's claim; absent where nothing is known to turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns_per_sec: Option<f64>,
-    /// Why a sync here need not reach the medium, in words; absent where nothing says so.
+    /// Why no sync here reaches the medium, in words; absent where nothing says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volatile: Option<String>,
+    /// The cache that may answer in place of the medium, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<String>,
 }
 
 /// Whether commits can be as fast as an arm's.

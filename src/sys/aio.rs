@@ -104,14 +104,13 @@ impl Batch {
         let goes_on = |(control, last): &&mut (Control, Write)| {
             last.token == write.token && last.offset + control.length == write.offset
         };
-        match self.writes.last_mut().filter(goes_on) {
-            Some((control, _)) => control.length += length,
-            None => {
-                let (file, offset) = (file.as_raw_fd().cast_unsigned(), write.offset.cast_signed());
-                let control = Control { opcode: PWRITE, file, buffer, length, offset, ..Control::default() };
-                self.writes.push((control, write));
-            }
+        if let Some((control, _)) = self.writes.last_mut().filter(goes_on) {
+            control.length += length;
+            return;
         }
+        let (file, offset) = (file.as_raw_fd().cast_unsigned(), write.offset.cast_signed());
+        let control = Control { opcode: PWRITE, file, buffer, length, offset, ..Control::default() };
+        self.writes.push((control, write));
     }
 
     /// Writes that are not submitted yet.

@@ -136,7 +136,7 @@ impl Call {
             Self::Getdents64 => "read directory",
             Self::Newfstatat => "stat file",
             Self::Read | Self::Pread64 => "read file",
-            Self::Write | Self::Pwrite64 => "write to file",
+            Self::Write | Self::Pwrite64 | Self::IoSubmit | Self::IoGetevents => "write to file",
             Self::CopyFileRange => "copy to file",
             Self::Ioctl => "clone file",
             Self::SyncFileRange => "flush dirty data of file",
@@ -150,7 +150,6 @@ impl Call {
             Self::Unlink => "remove file",
             Self::Rmdir => "remove directory",
             Self::IoUringEnter => "submit to the ring for",
-            Self::IoSubmit | Self::IoGetevents => "write to file",
         }
     }
 }

@@ -155,8 +155,8 @@ impl Script<'_> {
         self.say(format!("mkdir C{at} 0700"));
         let source = format!("S{at}");
         self.opens_listing(&source);
-        let sorted = (matches!(self.p.sync, Sync::Each(false) | Sync::Syncfs) || self.p.bytes == Bytes::Aio)
-            && self.p.order != Order::Readdir;
+        let sorted =
+            matches!(self.p.sync, Sync::Each(false) | Sync::Syncfs) && self.p.order != Order::Readdir;
         let mut entries = self.listing(&source).to_vec();
         let path = |name: &str| format!("{at}/{name}");
         if sorted {

@@ -12,6 +12,7 @@ use arm::{Bench, CreatedbArm};
 use stage::Stage;
 
 use super::arm::Arm;
+use super::cached::{Caches, in_state};
 use super::conduct::{Run, conduct};
 use super::head::head;
 use super::plan::Plan;
@@ -21,6 +22,7 @@ use crate::results::{Document, Input, Kind, Note, NoteCode};
 use crate::server::createdb::Strategy;
 use crate::server::createdb::fairness::differences;
 use crate::server::createdb::template::Recipe;
+use crate::storage::Attached;
 use crate::sys::clock;
 use crate::sys::journal::Journal;
 use crate::sys::watch::Watch;
@@ -73,6 +75,7 @@ pub struct CreatedbRun {
 pub struct Entered<'a> {
     run: &'a CreatedbRun,
     stages: Vec<RefCell<Stage<'a>>>,
+    caches: Vec<Caches<'a, Attached>>,
     head: Document,
 }
 
@@ -112,6 +115,7 @@ impl CreatedbRun {
 
     /// Makes the clusters, reaches the servers. What is made is journalled; who ends the run undoes it.
     pub fn enter<'a>(&'a self, journal: &'a Journal, watch: &dyn Watch) -> Result<Entered<'a>, ServersError> {
+        let caches = self.request.servers.caches(&self.places, journal);
         let mut stages = place::at_full_speed(&self.places, || {
             let ready = |source| Ok(Stage::ready(source, self, journal, watch)?);
             self.sources.iter().map(ready).collect::<Result<Vec<_>, ServersError>>()
@@ -136,7 +140,8 @@ impl CreatedbRun {
                 allocated_bytes: None,
             }
         });
-        Ok(Entered { run: self, stages: stages.into_iter().map(RefCell::new).collect(), head })
+        let stages = stages.into_iter().map(RefCell::new).collect();
+        Ok(Entered { run: self, stages, caches, head })
     }
 }
 
@@ -163,7 +168,7 @@ impl Entered<'_> {
         let varied = request.servers.varied_names();
         for stage in self.stages.iter().filter(|stage| stage.borrow().live.is_some()) {
             let strategies = self.strategies(&stage.borrow()).len() as u64;
-            let creates = rounds * each as u64 * strategies * request.servers.products().len() as u64;
+            let creates = rounds * each as u64 * strategies * request.servers.ways_at(None) as u64;
             costs.push(stage.borrow_mut().costs(creates, &varied)?);
         }
         Ok(costs)
@@ -190,14 +195,15 @@ impl Entered<'_> {
         let mut arms: Vec<Box<dyn Arm + '_>> = Vec::new();
         for stage in &self.stages {
             let strategies = self.strategies(&stage.borrow());
-            for settings in request.servers.products() {
+            let place = stage.borrow().server.place;
+            for (state, settings) in request.servers.ways(place, &self.caches) {
                 for jobs in &request.jobs {
                     for strategy in &strategies {
                         let arm = || CreatedbArm::new(&bench, stage, *strategy, &settings, (*jobs, several));
                         let is_baseline = arms.is_empty();
-                        arms.push(Box::new(arm()));
+                        arms.push(in_state(Box::new(arm()), state));
                         if is_baseline && request.aa {
-                            arms.push(Box::new(arm().into_control()));
+                            arms.push(in_state(Box::new(arm().into_control()), state));
                         }
                     }
                 }

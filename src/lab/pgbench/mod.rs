@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use arm::{Bench, PgbenchArm};
 
 use super::arm::Arm;
+use super::cached::{Caches, in_state};
 use super::conduct::{Run, conduct};
 use super::head::head;
 use super::plan::Plan;
@@ -21,6 +22,7 @@ use crate::place::{self, Making, Place, PlaceError, Surveyed};
 use crate::results::{Document, Input, Kind, Note, NoteCode};
 use crate::server::error::ServerError;
 use crate::server::pgbench::{self, Length, Workload};
+use crate::storage::Attached;
 use crate::sys::clock;
 use crate::sys::journal::Journal;
 use crate::sys::run_directory::RunDirectory;
@@ -83,6 +85,7 @@ pub struct PgbenchRun {
 pub struct Entered<'a> {
     run: &'a PgbenchRun,
     servers: Vec<RefCell<Server<'a>>>,
+    caches: Vec<Caches<'a, Attached>>,
     journal: &'a Journal,
     /// Where pgbench writes its log.
     log: PathBuf,
@@ -150,6 +153,7 @@ impl PgbenchRun {
         for place in &self.places {
             place.make_room_for(2 * SCALE_BYTES * u64::from(self.request.workload.scale))?;
         }
+        let caches = self.request.servers.caches(&self.places, journal);
         let servers = place::at_full_speed(&self.places, || {
             let ready = |source| Server::ready(source, &self.request.servers, &self.places, journal, watch);
             self.sources
@@ -157,12 +161,12 @@ impl PgbenchRun {
                 .map(|source| Ok(RefCell::new(ready(source)?)))
                 .collect::<Result<_, ServersError>>()
         })?;
-        Ok(Entered { run: self, servers, journal, log: PathBuf::new(), head: self.head.clone() })
+        Ok(Entered { run: self, servers, caches, journal, log: PathBuf::new(), head: self.head.clone() })
     }
 
     /// Runs of pgbench on each server.
     fn runs_each(&self) -> u64 {
-        u64::from(self.request.plan.all_rounds()) * self.request.servers.products().len() as u64
+        u64::from(self.request.plan.all_rounds()) * self.request.servers.ways_at(None) as u64
     }
 }
 
@@ -236,12 +240,13 @@ impl Entered<'_> {
         let bench = Bench { watch, places, workload: &request.workload, log: &self.log };
         let mut arms: Vec<Box<dyn Arm + '_>> = Vec::new();
         for (server, program) in self.servers.iter().zip(programs) {
-            for settings in request.servers.products() {
+            let place = server.borrow().place;
+            for (state, settings) in request.servers.ways(place, &self.caches) {
                 let arm = || PgbenchArm::new(&bench, server, program, &settings);
                 let is_baseline = arms.is_empty();
-                arms.push(Box::new(arm()));
+                arms.push(in_state(Box::new(arm()), state));
                 if is_baseline && request.aa {
-                    arms.push(Box::new(arm().into_control()));
+                    arms.push(in_state(Box::new(arm().into_control()), state));
                 }
             }
         }

@@ -23,6 +23,7 @@ pub(super) fn judged(document: &Document, clients: u32) -> Document {
 
 struct Facts<'a> {
     commits_per_sec: f64,
+    interval: Option<[f64; 2]>,
     /// As the server counted them.
     commits_per_sync: Option<f64>,
     clients: f64,
@@ -32,7 +33,8 @@ struct Facts<'a> {
 
 impl<'a> Facts<'a> {
     fn of(arm: &'a Arm, place: Option<&'a WalPlace>, clients: u32) -> Option<Self> {
-        let commits_per_sec = arm.summary.as_ref()?.median_tps?;
+        let summary = arm.summary.as_ref()?;
+        let (commits_per_sec, interval) = (summary.median_tps?, summary.median_tps_ci95);
         let counted = || arm.samples.iter().filter(|sample| !sample.ignored);
         let in_force = counted().find_map(|sample| sample.benched.as_ref())?;
         let sums = counted().try_fold((0, 0), |(commits, syncs), sample| {
@@ -40,7 +42,14 @@ impl<'a> Facts<'a> {
         });
         let commits_per_sync =
             sums.filter(|(_, syncs)| *syncs > 0).map(|(commits, syncs)| commits as f64 / syncs as f64);
-        Some(Self { commits_per_sec, commits_per_sync, clients: f64::from(clients), in_force, place })
+        Some(Self {
+            commits_per_sec,
+            interval,
+            commits_per_sync,
+            clients: f64::from(clients),
+            in_force,
+            place,
+        })
     }
 
     fn setting(&self, name: &str) -> &str {
@@ -62,7 +71,10 @@ impl<'a> Facts<'a> {
     }
 
     fn judged(&self) -> Plausibility {
-        let commits = format!("{} commits/s{}", figure(self.commits_per_sec), self.shared());
+        let interval =
+            self.interval.map(|[low, high]| format!(" (95 %: {} to {})", figure(low), figure(high)));
+        let (rate, shared) = (figure(self.commits_per_sec), self.shared());
+        let commits = format!("{rate} commits/s{}{shared}", interval.unwrap_or_default());
         let verdict = |code: &str, explained_by: Option<String>, rest: String| Plausibility {
             code: code.to_owned(),
             explained_by,
@@ -84,19 +96,21 @@ impl<'a> Facts<'a> {
         let turns = place.turns_per_sec;
         let outruns_platter = |rate: f64| turns.is_some_and(|turns| rate > turns * CLAIM_TOLERANCE);
         // A head that moves on with the WAL may write more than one block a turn; one block again and again it cannot.
-        if outruns_platter(syncs) && measured.is_some_and(outruns_platter) {
-            let why = why(place, method);
-            let rest = format!(", faster than the platter{}: {why}", with(disk.as_ref(), ", "));
-            return verdict("answered-from-memory", Some(why), rest);
-        }
-        match measured {
-            Some(rate) if syncs > rate * TOLERANCE => {
+        let how = if outruns_platter(syncs) && measured.is_some_and(outruns_platter) {
+            Some("faster than the platter")
+        } else if measured.is_some_and(|rate| syncs > rate * TOLERANCE) {
+            Some("faster than the disk")
+        } else {
+            place.volatile.as_ref().map(|_| "and no sync reaches the medium")
+        };
+        match (how, measured) {
+            (Some(how), _) => {
                 let why = why(place, method);
-                let rest = format!(", faster than the disk{}: {why}", with(disk.as_ref(), ", "));
+                let rest = format!(", {how}{}: {why}", with(disk.as_ref(), ", "));
                 verdict("answered-from-memory", Some(why), rest)
             }
-            Some(_) => verdict("plausible", None, with(disk.as_ref(), ": the disk can do that, ")),
-            None => verdict("cannot-tell", None, with(disk.as_ref(), ": ")),
+            (None, Some(_)) => verdict("plausible", None, with(disk.as_ref(), ": the disk can do that, ")),
+            (None, None) => verdict("cannot-tell", None, with(disk.as_ref(), ": ")),
         }
     }
 
@@ -123,8 +137,12 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// What explains a sync that is faster than the medium.
+/// What explains a sync that is faster than the medium: that none reaches it, else that this method's do not, else a cache.
 fn why(place: &WalPlace, method: &str) -> String {
+    if let Some(words) = &place.volatile {
+        return words.clone();
+    }
+    // The method that writes as much and asks for as much.
     let sibling = match method {
         "open_datasync" => "fdatasync",
         "fdatasync" => "open_datasync",
@@ -132,16 +150,15 @@ fn why(place: &WalPlace, method: &str) -> String {
         _ => "open_sync",
     };
     let rate = |method: &str| place.syncs_per_sec.get(method).copied().unwrap_or(f64::INFINITY);
-    if rate(method) > 2.0 * rate(sibling) {
+    let faster = rate(method) / rate(sibling);
+    if faster > 2.0 {
         return format!(
             "wal_sync_method={method}, which is answered {} times as fast as {sibling} here",
-            figure(rate(method) / rate(sibling))
+            figure(faster)
         );
     }
-    match &place.volatile {
-        Some(words) => words.clone(),
-        None => "something below answers from memory, and says nothing of a cache".to_owned(),
-    }
+    let unknown = "something below answers from memory, and says nothing of a cache";
+    place.cache.clone().unwrap_or_else(|| unknown.to_owned())
 }
 
 fn with(words: Option<&String>, before: &str) -> String {
@@ -164,7 +181,7 @@ mod tests {
     use crate::stats;
 
     /// A platter of 120 turns whose probe says this many fdatasyncs a second.
-    fn place(fdatasync: f64, volatile: Option<&str>) -> WalPlace {
+    fn place(fdatasync: f64, cache: Option<&str>) -> WalPlace {
         WalPlace {
             server: "s".to_owned(),
             syncs_per_sec: [
@@ -176,7 +193,7 @@ mod tests {
             .map(|(method, rate)| (method.to_owned(), rate))
             .into(),
             turns_per_sec: Some(120.0),
-            volatile: volatile.map(str::to_owned),
+            cache: cache.map(str::to_owned),
             ..WalPlace::default()
         }
     }
@@ -225,6 +242,9 @@ mod tests {
         // A head that moves on with the WAL.
         assert_eq!(of(330.0, Some(667), Some(place(150.0, None))), "plausible");
         assert_eq!(of(183.0, Some(625), None), "cannot-tell");
+        // However slow: what is not asked of the medium is not there.
+        let volatile = WalPlace { volatile: Some("no barriers".to_owned()), ..place(118.0, None) };
+        assert_eq!(of(183.0, Some(625), Some(volatile)), "answered-from-memory");
     }
 
     #[test]
@@ -243,6 +263,9 @@ mod tests {
             method.as_deref(),
             Some("wal_sync_method=open_sync, which is answered 2.5 times as fast as fsync here")
         );
+        let volatile =
+            WalPlace { volatile: Some("no barriers".to_owned()), ..place(1500.0, Some("a cache")) };
+        assert_eq!(why(1400.0, Some(625), SAFE, Some(volatile)).as_deref(), Some("no barriers"));
         assert_eq!(why(183.0, Some(625), SAFE, slow()), None);
         let said = told(183.0, Some(625), SAFE, slow()).text;
         assert_eq!(

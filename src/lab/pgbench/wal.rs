@@ -13,7 +13,7 @@ use crate::place::{Place, PlaceError};
 use crate::probe::bench::{Bench, Beside, FILE_BYTES, NAMES};
 use crate::probe::cases::find;
 use crate::probe::verdict::SyncMethod;
-use crate::results::{NoteCode, Severity, Stack, WalPlace};
+use crate::results::{Disk, NoteCode, Severity, Stack, WalPlace};
 use crate::server::createdb::database::system_identifier;
 use crate::server::error::ServerError;
 use crate::sys::error::shown;
@@ -94,6 +94,7 @@ fn probed(
         syncs_per_sec,
         turns_per_sec: turns_per_sec(place.stack()),
         volatile: volatile(place),
+        cache: place.stack().disks.iter().find_map(cached),
     })
 }
 
@@ -127,7 +128,7 @@ fn turns_per_sec(stack: &Stack) -> Option<f64> {
     }
 }
 
-/// What says that a sync need not reach the medium: the notes on the place, else a cache that is on.
+/// What says that no sync reaches the medium: a warning on the place.
 fn volatile(place: &Place) -> Option<String> {
     let telling = [
         NoteCode::MemoryFileSystem,
@@ -136,18 +137,15 @@ fn volatile(place: &Place) -> Option<String> {
         NoteCode::PreloadShim,
         NoteCode::Simulated,
     ];
-    let notes = place.notes().into_iter();
-    let told = notes.filter(|note| note.severity >= Severity::Warning && telling.contains(&note.code));
-    let cached = |disk: &crate::results::Disk| {
-        let (drive, kernel) = (disk.write_cache.drive.as_deref(), disk.write_cache.kernel.as_deref());
-        match (drive, kernel) {
-            (Some("on"), _) => Some(format!("the write cache of {} is on", disk.name)),
-            (None, Some("write back")) => {
-                Some(format!("{} has a write cache, by the kernel's view", disk.name))
-            }
-            _ => None,
-        }
-    };
-    let words = told.map(|note| note.text).next();
-    words.or_else(|| place.stack().disks.iter().find_map(cached))
+    let mut notes = place.notes().into_iter();
+    let told = notes.find(|note| note.severity >= Severity::Warning && telling.contains(&note.code));
+    told.map(|note| note.text)
+}
+
+fn cached(disk: &Disk) -> Option<String> {
+    match (disk.write_cache.drive.as_deref(), disk.write_cache.kernel.as_deref()) {
+        (Some("on"), _) => Some(format!("the write cache of {} is on", disk.name)),
+        (None, Some("write back")) => Some(format!("{} has a write cache, by the kernel's view", disk.name)),
+        _ => None,
+    }
 }

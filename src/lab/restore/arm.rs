@@ -101,7 +101,9 @@ impl<'a, 's> RestoreArm<'a, 's> {
             literal(&name)
         ))?;
         let mut inside = server.session.another(&name)?;
+        go_on(watch)?;
         phases.insert("analyze_ns".to_owned(), timed(|| inside.run("ANALYZE"))?);
+        go_on(watch)?;
         let begun = server.checkpoints()?.saturating_sub(checkpoints);
         let may_checkpoint = server.features.may_checkpoint;
         if may_checkpoint {
@@ -115,6 +117,7 @@ impl<'a, 's> RestoreArm<'a, 's> {
             ..restored(&loaded)
         };
         let restored = segments.counted(server, restored)?;
+        go_on(watch)?;
         self.errors_ignored = loaded.errors_ignored;
         self.loaded = Some(loaded.contents);
         Ok((phases, restored))
@@ -134,6 +137,11 @@ impl<'a, 's> RestoreArm<'a, 's> {
         };
         failed(&error, error.hint().as_deref())
     }
+}
+
+/// A statement is not interrupted; after it, the run may be told to stop.
+fn go_on(watch: &dyn Watch) -> Result<(), ServerError> {
+    watch.stop().map_or(Ok(()), |stop| Err(ServerError::Stopped(stop)))
 }
 
 /// Where the WAL's segments and, of a cluster of ours, its log stood.

@@ -12,6 +12,7 @@ use arm::{Bench, RestoreArm};
 use roles::{make_roles, missing_roles};
 
 use super::arm::Arm;
+use super::cached::{Caches, in_state};
 use super::conduct::{Run, conduct};
 use super::head::head;
 use super::plan::Plan;
@@ -23,6 +24,7 @@ use crate::server::conninfo::Target;
 use crate::server::dump::Contents;
 use crate::server::error::ServerError;
 use crate::server::restore::{Dump, Programs, RestoreError, dump_once};
+use crate::storage::Attached;
 use crate::sys::clock;
 use crate::sys::journal::Journal;
 use crate::sys::run_directory::RunDirectory;
@@ -122,6 +124,7 @@ pub struct RestoreRun {
 pub struct Entered<'a> {
     run: &'a RestoreRun,
     servers: Vec<RefCell<Server<'a>>>,
+    caches: Vec<Caches<'a, Attached>>,
     /// What loads the dump into each of them.
     programs: Vec<Programs>,
     /// The one dump of a database that was asked for.
@@ -204,7 +207,7 @@ impl RestoreRun {
             _ => self.source_bytes * GROWTH,
         };
         let dump_bytes = if self.request.dump_once && place == 0 { self.source_bytes } else { 0 };
-        let clusters = self.sources.iter().filter(|source| source.is_at(place)).count() as u64;
+        let clusters = self.sources.iter().filter(|source| source.place() == Some(place)).count() as u64;
         let wal_bytes = data_bytes.min(WAL_BYTES);
         match &self.request.servers.wal_into {
             Some(_) if place == self.request.servers.scratch.len() => wal_bytes + CLUSTER_BYTES,
@@ -228,7 +231,8 @@ impl RestoreRun {
 
     /// How many trials there will be.
     pub fn trials(&self) -> u64 {
-        let arms = self.sources.len() * self.request.servers.products().len() + usize::from(self.request.aa);
+        let ways = self.sources.iter().map(|source| self.request.servers.ways_at(source.place()));
+        let arms = ways.sum::<usize>() + usize::from(self.request.aa);
         arms as u64 * u64::from(self.request.plan.all_rounds())
     }
 
@@ -264,6 +268,7 @@ impl RestoreRun {
         watch: &dyn Watch,
     ) -> Result<Entered<'a>, RestoreRunError> {
         self.check_room()?;
+        let caches = self.request.servers.caches(&self.places, journal);
         let dumped = if self.request.dump_once { self.dumped(journal, watch)? } else { None };
         let (dump, contents) = match &dumped {
             Some((dump, contents)) => (dump, contents),
@@ -294,7 +299,7 @@ impl RestoreRun {
             servers.push(RefCell::new(server));
             loading.push(programs);
         }
-        Ok(Entered { run: self, servers, programs: loading, dumped, head })
+        Ok(Entered { run: self, servers, caches, programs: loading, dumped, head })
     }
 
     /// Dumps a database into a directory of ours at the first place.
@@ -356,12 +361,13 @@ impl Entered<'_> {
         let bench = Bench { watch, places, dump, contents, jobs: request.jobs };
         let mut arms: Vec<Box<dyn Arm + '_>> = Vec::new();
         for (server, programs) in self.servers.iter().zip(&self.programs) {
-            for settings in request.servers.products() {
+            let place = server.borrow().place;
+            for (state, settings) in request.servers.ways(place, &self.caches) {
                 let arm = || RestoreArm::new(&bench, server, programs, &settings);
                 let is_baseline = arms.is_empty();
-                arms.push(Box::new(arm()));
+                arms.push(in_state(Box::new(arm()), state));
                 if is_baseline && request.aa {
-                    arms.push(Box::new(arm().into_control()));
+                    arms.push(in_state(Box::new(arm().into_control()), state));
                 }
             }
         }

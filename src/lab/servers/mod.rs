@@ -9,17 +9,23 @@ pub(super) use server::Server;
 pub(super) use source::{Source, refuse_if_others_are_active};
 
 use super::arm::Halt;
+use super::cached::Caches;
 use crate::place::{Asked, Place, PlaceError, Settled};
 use crate::results::{DeviceCounters, Failed, Note, NoteCode};
 use crate::server::conninfo::Target;
 use crate::server::error::ServerError;
 use crate::server::settings::{self, Setting};
+use crate::storage::{Attached, Cache};
 use crate::sys::SysError;
 use crate::sys::clock::now_ns;
+use crate::sys::journal::Journal;
 use crate::sys::watch::{Event, Phase, Watch};
 
 /// How long a trial waits for an idle disk.
 const IDLE_LIMIT: Duration = Duration::from_secs(10);
+
+/// A state of the write cache with the disks that are turned to it, if any, and settings.
+type Way<'c, 'a> = (Option<(Cache, &'c Caches<'a, Attached>)>, Vec<Setting>);
 
 /// The servers of a run, as they were asked for.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +44,10 @@ pub struct ServersRequest {
     pub settings: Vec<Setting>,
     /// Each list a label, each value an arm.
     pub varied: Vec<Vec<Setting>>,
+    /// The states of the write cache below scratch clusters to compare; none leaves it as it is.
+    pub write_caches: Vec<Cache>,
+    /// Switch it though others rely on the disk.
+    pub force: bool,
 }
 
 impl ServersRequest {
@@ -57,9 +67,37 @@ impl ServersRequest {
         self.varied.iter().filter_map(|values| Some(values.first()?.name.as_str())).collect()
     }
 
-    /// Every combination of what is varied.
-    pub(super) fn products(&self) -> Vec<Vec<Setting>> {
-        settings::product(&self.varied)
+    /// The disks of each place, taken before a cluster of ours is there to rely on them; none where no cache is switched.
+    pub(super) fn caches<'a>(&self, places: &[Place], journal: &'a Journal) -> Vec<Caches<'a, Attached>> {
+        if self.write_caches.is_empty() {
+            return Vec::new();
+        }
+        let below = |place| Caches::below(place, &self.write_caches, self.force, journal, &Attached);
+        places.iter().map(below).collect()
+    }
+
+    /// Every combination of what is varied at a place: the state of the write cache, unless it is left as it is or the
+    /// server is not ours, and the settings.
+    pub(super) fn ways<'c, 'a>(
+        &self,
+        place: Option<usize>,
+        caches: &'c [Caches<'a, Attached>],
+    ) -> Vec<Way<'c, 'a>> {
+        let states = match place.and_then(|index| caches.get(index)) {
+            Some(caches) => self.write_caches.iter().map(|to| Some((*to, caches))).collect(),
+            None => vec![None],
+        };
+        let settings = settings::product(&self.varied);
+        states
+            .into_iter()
+            .flat_map(|state| settings.iter().map(move |settings| (state, settings.clone())))
+            .collect()
+    }
+
+    /// How many ways there are at a place.
+    pub(super) fn ways_at(&self, place: Option<usize>) -> usize {
+        let states = place.map_or(1, |_| self.write_caches.len().max(1));
+        states * settings::product(&self.varied).len()
     }
 }
 

@@ -42,9 +42,12 @@ impl Source {
         Ok(found.into_iter().chain(live).collect())
     }
 
-    /// A cluster at the place with this index.
-    pub(in crate::lab) fn is_at(&self, index: usize) -> bool {
-        matches!(self, Self::Scratch { place, .. } if *place == index)
+    /// The index of the place where a cluster is made.
+    pub(in crate::lab) fn place(&self) -> Option<usize> {
+        match self {
+            Self::Scratch { place, .. } => Some(*place),
+            Self::Live { .. } => None,
+        }
     }
 
     /// What will be made, where something is.

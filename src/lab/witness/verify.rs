@@ -84,6 +84,12 @@ impl VerifyRequest {
         document.notes.extend(forgotten);
         if !broken {
             document.notes.extend(remove(&root)?);
+        } else if !root.exists() && !self.does_not_mount {
+            let text = format!(
+                "\"{}\" is not there at all: the cut took it, or somebody removed it (fsynclab clean does)",
+                shown(&root)
+            );
+            document.notes.push(Note::warning(NoteCode::LeftBehind, text));
         }
         Ok(document)
     }
@@ -119,8 +125,7 @@ impl VerifyRequest {
 
     fn document(&self, run: &str, number: u32, ledger: &Ledger) -> Document {
         let session = &ledger.cuts[&number].session;
-        let mut notes = storage::notes(&session.stack);
-        notes.push(reach(&session.stack));
+        let notes = with_reach(storage::notes(&session.stack), &session.stack);
         let probe = session.probe.as_ref();
         Document {
             seed: session.seed,
@@ -197,7 +202,7 @@ fn arms(ledger: &Ledger, session: &Session) -> Vec<Arm> {
         .filter_map(|(number, cut)| Some((*number, &cut.judged.as_ref()?.1)))
         .collect();
     let mut verdicts: BTreeMap<&str, Vec<(u32, String)>> = BTreeMap::new();
-    for (number, judgement) in &judged {
+    for (number, judgement) in judged.iter().filter(|(_, judgement)| judgement.tells_something()) {
         verdicts.entry(ALL).or_default().push((*number, judgement.verdict.clone()));
         for (method, of_method) in &judgement.methods {
             let broken = |verdict: &&Verdict| of_method.broken.contains_key(verdict.name());
@@ -251,8 +256,14 @@ fn example(cut: u32, Example { verdict, method, path, detail }: &Example) -> Cut
     }
 }
 
-/// How far down a cut reaches on such a stack.
-pub(super) fn reach(stack: &Stack) -> Note {
+/// The notes on a stack, and how far down a cut reaches there: that says more than that a disk is virtual.
+pub(super) fn with_reach(mut notes: Vec<Note>, stack: &Stack) -> Vec<Note> {
+    notes.retain(|note| note.code != NoteCode::VirtualDisk);
+    notes.push(reach(stack));
+    notes
+}
+
+fn reach(stack: &Stack) -> Note {
     let of_host = stack.disks.iter().find(|disk| disk.r#virtual);
     let text = match of_host {
         Some(disk) => format!(

@@ -28,6 +28,7 @@ use crate::sys::kernel::Kernel;
 use crate::sys::random::fresh_id;
 use crate::sys::run_directory::RunDirectory;
 use crate::sys::tools::Tool;
+use crate::sys::undo::{UNDO, Undo};
 use crate::sys::watch::{Deadline, Event, Stop, Watch};
 
 /// How long the short probe takes.
@@ -92,7 +93,7 @@ impl WriteRequest {
 
     /// What a reader must know before anybody pulls a plug.
     pub fn notes(&self) -> Vec<Note> {
-        [self.place.notes(), vec![super::verify::reach(self.place.stack())]].concat()
+        super::verify::with_reach(self.place.notes(), self.place.stack())
     }
 
     /// Probes, makes the directory, tells the witness. What was made is in the journal.
@@ -104,6 +105,8 @@ impl WriteRequest {
     ) -> Result<Begun<'_>, PulledError> {
         self.place.make_room_for(self.bytes())?;
         let probe = if self.probe { self.probed(kernel, journal, watch) } else { None };
+        // What the probe made must not outlive the cut.
+        journal.undo_those(UNDO, |entry| entry.kind == RunDirectory::KIND)?;
         let (directory, entry) = self.place.enter(&["w"], journal)?;
         for writer in 0..self.writers {
             files::make_directory(&directory.path().join(directory_name(writer)), Mode::S_IRWXU)?;

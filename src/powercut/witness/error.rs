@@ -130,7 +130,8 @@ impl WitnessError {
     }
 }
 
-fn io_reason(error: &io::Error) -> String {
+/// What an I/O error says, without its number.
+pub(super) fn io_reason(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(number) => reason(Errno::from_raw(number)),
         None if error.kind() == io::ErrorKind::UnexpectedEof => "it hung up".to_owned(),

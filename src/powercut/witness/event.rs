@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::powercut::judge::Verdict;
 use crate::results::plug::Verdicts;
 use crate::results::{Stack, SyncVerdict};
 
@@ -125,6 +126,14 @@ pub struct Judgement {
     pub unsynced: Unsynced,
     /// The first of each method and verdict.
     pub examples: Vec<Example>,
+}
+
+impl Judgement {
+    /// A cut before anything was acknowledged is none that could be survived.
+    pub fn tells_something(&self) -> bool {
+        let acknowledged = self.methods.values().any(|method| method.acknowledged > 0);
+        acknowledged || self.verdict != Verdict::Kept.name()
+    }
 }
 
 /// What came of one method at one cut.

@@ -35,7 +35,8 @@ const fn row(name: &'static str, open: OFlag, after: After) -> Method {
     Method { name, open, hint: false, after, data: true }
 }
 
-/// Every method. `none` promises nothing of its writes: what is kept of them tells how far the cut reached.
+/// Every method. `no-sync` promises nothing but a file's first contents: of what follows something must be lost, or nothing
+/// was cut.
 pub const METHODS: &[Method] = &[
     row("fsync", OFlag::empty(), After::Fsync),
     row("fdatasync", OFlag::empty(), After::Fdatasync),
@@ -43,5 +44,5 @@ pub const METHODS: &[Method] = &[
     row("open_sync", OFlag::O_SYNC, After::Nothing),
     row("syncfs", OFlag::empty(), After::Syncfs),
     Method { hint: true, ..row("sync_file_range+fsync", OFlag::empty(), After::Fsync) },
-    Method { data: false, ..row("none", OFlag::empty(), After::Nothing) },
+    Method { data: false, ..row("no-sync", OFlag::empty(), After::Nothing) },
 ];

@@ -16,6 +16,7 @@ use ring::hmac;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::error::io_reason;
 use super::event::FORMAT;
 use super::token::Token;
 use crate::sys::random::fresh_id;
@@ -40,7 +41,7 @@ const PUBLIC_KEY: &[u8] = b"fsynclab witness";
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
     /// The connection failed.
-    #[error("{0}")]
+    #[error("{}", io_reason(.0))]
     Io(#[from] io::Error),
     /// It ended within a frame.
     #[error("its message broke off")]

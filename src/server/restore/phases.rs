@@ -12,10 +12,10 @@ use crate::server::error::ServerError;
 use crate::server::sql::literal;
 use crate::sys::clock::now_ns;
 
-/// A long load is asked about less often than a short one.
-const ASKED_EVERY: Duration = Duration::from_millis(100);
-const AT_FIRST: Duration = Duration::from_millis(10);
-const AT_FIRST_NS: u64 = 2_000_000_000;
+/// A long load is asked about less often than a short one: each time after a part of what has passed, within these bounds.
+const PART: u64 = 20;
+const SHORTEST_NS: u64 = 10_000_000;
+const LONGEST_NS: u64 = 250_000_000;
 
 /// What was seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,8 +52,8 @@ pub fn watch(session: &mut Session, database: &str, over: &AtomicBool) -> Result
         }
         seen.add(&looks, checkpointing, now - last_ns);
         last_ns = now;
-        let pause = if now - began_ns < AT_FIRST_NS { AT_FIRST } else { ASKED_EVERY };
-        std::thread::sleep(pause);
+        let pause_ns = ((now - began_ns) / PART).clamp(SHORTEST_NS, LONGEST_NS);
+        std::thread::sleep(Duration::from_nanos(pause_ns));
     }
     Ok(seen)
 }
