@@ -197,7 +197,7 @@ impl Campaign<'_> {
 
 /// Workers on a file system. btrfs refuses a second mounted device with the same identity (or gives it a temporary one, from
 /// Linux 6.7 on, which is not what happens after a reboot): there is one image of it at a time.
-fn workers(file_system: FileSystem, jobs: usize) -> usize {
+pub(super) fn workers(file_system: FileSystem, jobs: usize) -> usize {
     match (file_system, jobs) {
         (FileSystem::Btrfs, _) => 1,
         (FileSystem::Ext4 | FileSystem::Xfs, 0) => thread::available_parallelism().map_or(1, NonZero::get),

@@ -7,9 +7,10 @@ use super::blocks::{Blocks, View};
 use super::crew::Crew;
 use super::cuts::{Cuts, Image, Torn};
 use super::error::Error;
+use super::ground::Ground;
 use super::judge::{Finding, Scene, Verdict};
 use super::ledger::Promised;
-use super::stage::{Judged, Stage, lay};
+use super::stage::{Judged, Stage};
 use super::tape::Section;
 use crate::results::Promise;
 use crate::sys::watch::{Event, Phase, Unit, Watch};
@@ -108,13 +109,6 @@ struct Outcome {
     firsts: BTreeMap<Key, Finding>,
 }
 
-/// What lies below one worker's images: the base, and what of the section is certain at the last cut.
-struct Ground {
-    blocks: Blocks,
-    /// Requests that are in it.
-    laid: usize,
-}
-
 /// Most images tried to make an example smaller.
 const SHRINKING: usize = 40;
 
@@ -142,8 +136,9 @@ impl<'a> Trial<'a> {
     ) -> Result<Tally, Error> {
         let mut tally = Tally { complete: true, ..Tally::default() };
         watch.event(Event::Phase(Phase::Verifying));
-        let work =
-            |alike: &Alike, ground: &mut Ground, stage: &mut Stage| self.outcome(&alike[0], ground, stage);
+        let work = |alike: &Alike, ground: &mut Ground<'_>, stage: &mut Stage| {
+            self.outcome(&alike[0], ground, stage)
+        };
         crew.work(
             self.alike(cuts.into_iter()),
             || self.ground(),
@@ -211,34 +206,17 @@ impl<'a> Trial<'a> {
         groups.flatten()
     }
 
-    fn ground(&self) -> Ground {
-        Ground { blocks: self.base.clone(), laid: 0 }
+    fn ground(&self) -> Ground<'_> {
+        Ground::new(self.section, &self.base)
     }
 
-    fn judge_on(&self, ground: &mut Ground, image: &Image, stage: &mut Stage) -> Result<Judged, Error> {
-        self.lay_certain(ground, image.cut);
-        let mut changed = Blocks::default();
-        lay(&mut changed, &ground.blocks, self.section, image, ground.laid);
-        stage.judge(View { base: &ground.blocks, changed: &changed }, &self.scene, &self.promised(image.cut))
+    fn judge_on(&self, ground: &mut Ground<'_>, image: &Image, stage: &mut Stage) -> Result<Judged, Error> {
+        ground.lay_certain(self.cuts, image.cut);
+        let view = View { base: ground.blocks(), changed: &ground.above(image) };
+        stage.judge(view, &self.scene, &self.promised(image.cut))
     }
 
-    /// Lays every request before the first that this cut may take, and no other.
-    fn lay_certain(&self, ground: &mut Ground, cut: usize) {
-        let arrived = self.section.requests.partition_point(|logged| logged.arrived < cut);
-        let first = self.cuts.volatile(cut).first().copied().unwrap_or(arrived);
-        if first < ground.laid {
-            *ground = self.ground();
-        }
-        for logged in &self.section.requests[ground.laid..first] {
-            if logged.changes() {
-                let (start, end) = logged.range();
-                ground.blocks.write(None, start, end - start, logged.data.as_deref());
-            }
-        }
-        ground.laid = first;
-    }
-
-    fn outcome(&self, image: &Image, ground: &mut Ground, stage: &mut Stage) -> Result<Outcome, Error> {
+    fn outcome(&self, image: &Image, ground: &mut Ground<'_>, stage: &mut Stage) -> Result<Outcome, Error> {
         let judged = self.judge_on(ground, image, stage)?;
         let otherwise = if judged.repaired { Verdict::NeedsFsck } else { Verdict::Kept };
         let worst = |promised: bool| {
@@ -299,7 +277,7 @@ impl<'a> Trial<'a> {
         &self,
         example: &Example,
         key: Key,
-        ground: &mut Ground,
+        ground: &mut Ground<'_>,
         stage: &mut Stage,
     ) -> Result<Example, Error> {
         let mut smallest = example.clone();
