@@ -31,13 +31,14 @@ fn shape() -> Shape {
     Shape { directories: Vec::new(), files: sizes.into_iter().enumerate().map(file).collect() }
 }
 
-/// Judges policies on a drive; what came of each that could be there.
+/// Judges policies on a drive; what came of each that could be there. Half of the cuts are made during the copy.
 fn judged(spec: &str, policies: &[Policy]) -> Vec<(Policy, Tally)> {
-    let cuts = usize::try_from(sim::number("FSYNCLAB_CAMPAIGN_CUTS", 30)).expect("a number of cuts");
+    let cuts = usize::try_from(sim::number("FSYNCLAB_CAMPAIGN_CUTS", 30)).expect("a number of cuts") / 2;
     std::fs::create_dir_all(sim::directory()).expect("root can make it");
     let directory = tempfile::TempDir::new_in(sim::directory()).expect("a directory");
     let (spec, shape): (Spec, Shape) = (spec.parse().expect("a spec"), shape());
-    let plan = Plan { cuts, aimed: cuts, seed: sim::number("FSYNCLAB_CAMPAIGN_SEED", 1), emptied: false };
+    let plan =
+        Plan { cuts, aimed: cuts, seed: sim::number("FSYNCLAB_CAMPAIGN_SEED", 1), emptied: false, jobs: 0 };
     let campaign = Campaign { spec: &spec, shape: &shape, policies, plan, directory: directory.path() };
     let journal = sim::journal();
     let log = campaign.record(&journal, &Quiet).expect("root can record").log;

@@ -299,3 +299,13 @@ fn few_descriptors_suffice() {
         .expect("prlimit");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
 }
+
+#[test]
+fn a_neighbours_dirty_data_is_told_and_gone_afterwards() {
+    let bed = Bed::new("dirty");
+    fs::write(bed.template().join("file"), [7; 8192]).expect("a file");
+    let (output, document) = bed.copy(&["--policy", "deferred,aio", "--dirty", "16MB"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let note = document.notes.iter().find(|note| note.code == NoteCode::DirtyNeighbour).expect("a note");
+    assert!(note.text.contains("16777216 bytes of a neighbour's"), "{}", note.text);
+}

@@ -161,7 +161,7 @@ fn help_lists_what_is_built_and_goes_to_stdout() {
 
 #[test]
 fn help_keeps_to_79_columns_and_tells_the_defaults_of_its_command() {
-    let commands: [&[&str]; 12] = [
+    let commands: [&[&str]; 13] = [
         &[],
         &["copy"],
         &["createdb"],
@@ -169,6 +169,7 @@ fn help_keeps_to_79_columns_and_tells_the_defaults_of_its_command() {
         &["probe"],
         &["drive"],
         &["plug", "copy"],
+        &["plug", "postgres"],
         &["compare"],
         &["sim", "run"],
         &["clean"],

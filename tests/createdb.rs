@@ -10,6 +10,7 @@ use std::process::{Command, Output};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use common::{FileSystem, Image};
 use fsynclab::results::{Document, text};
 use fsynclab::server::cluster::{Cluster, inside};
 use postgres::{Bench, directory};
@@ -87,6 +88,48 @@ fn a_run_keeps_what_its_kind_promises() {
     bench.close([]);
 }
 
+/// Disks that others rely on, and those of a virtual machine, keep their cache as it is.
+#[test]
+fn each_state_of_the_write_cache_is_an_arm_or_refused_in_words() {
+    let bench = Bench::new("caches");
+    let bin = bin(15);
+    let arguments =
+        ["--bin", &bin, "--strategy", "file_copy", "--creates", "1", "--rounds", "1", "--warmup", "0"];
+    let found = measured(&bench, &[&arguments[..], &["--write-cache", "on,off"]].concat());
+    let states: Vec<_> = found.arms.iter().map(|arm| arm.labels.get("write_cache")).collect();
+    assert_eq!(states, [Some("on"), Some("off")]);
+    for arm in &found.arms {
+        match &arm.refused {
+            Some(refused) => assert_eq!((refused.code.as_str(), arm.samples.len()), ("write-cache", 0)),
+            None => assert_eq!(arm.samples.len(), 1, "{}", arm.name),
+        }
+    }
+    bench.close([]);
+}
+
+/// The checkpoint before the copy writes what another database left dirty.
+#[test]
+fn the_first_checkpoint_pays_for_anothers_dirty_buffers() {
+    if !common::root_or_skip("the_first_checkpoint_pays_for_anothers_dirty_buffers") {
+        return;
+    }
+    let bench = Bench::new("dirty");
+    let image = Image::new(FileSystem::Ext4, "1G", "");
+    let (place, bin, json) = (image.path(), bin(15), bench.state.path().join("results.json"));
+    let written = |more: &[&str]| {
+        let mut command = createdb(&bench, &["--bin", &bin, "--strategy", "file_copy", "--creates", "1"]);
+        command.args(["--rounds", "1", "--warmup", "0", "--scratch"]).arg(&place).arg("--json").arg(&json);
+        let output = finished(command.args(more));
+        assert!(output.status.success(), "{}", common::text(&output));
+        let found = document(&json);
+        std::fs::remove_file(&json).expect("results");
+        found.arms[0].samples[0].device.expect("a disk").bytes_written
+    };
+    let (clean, dirty) = (written(&[]), written(&["--dirty", "48MB"]));
+    assert!(dirty > clean + (40 << 20), "{dirty} bytes, {clean} without");
+    bench.close([]);
+}
+
 #[test]
 fn what_is_not_safe_or_not_understood_is_refused_with_its_status() {
     let bench = Bench::new("refused");
@@ -95,7 +138,7 @@ fn what_is_not_safe_or_not_understood_is_refused_with_its_status() {
     for (arguments, status, message) in [
         (vec![], 3, "hint: --scratch DIR makes a cluster there; --live uses the server"),
         (vec!["--scratch", &place, "--strategy", "quick"], 2, "one of file_copy, file_copy+clone, wal_log"),
-        (vec!["--scratch", &place, "--live"], 2, "cannot be used with"),
+        (vec!["--scratch", &place, "-h", "there"], 2, "--live"),
         (vec!["--scratch", &place, "--bin", "/nowhere"], 3, "holds no PostgreSQL server"),
         (
             vec!["--scratch", &place, "--bin", &bin, "--set", "port=1"],

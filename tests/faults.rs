@@ -123,6 +123,9 @@ fn eio_of_every_kind_of_call_fails_its_arm_and_no_other() {
         ("git-batch", "unlink", "could not remove file"),
         ("syncfs", "syncfs", "could not synchronize file system of"),
         ("deferred+call=fdatasync", "fdatasync", "could not fdatasync file"),
+        ("aio", "fallocate", "could not allocate space for file"),
+        ("aio", "io_submit", "could not write to file"),
+        ("aio", "io_getevents", "could not write to file"),
         ("uring", "io_uring_enter", "could not submit to the ring for"),
     ];
     let image = Image::new(FileSystem::Xfs, "300M", "");

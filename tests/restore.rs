@@ -4,48 +4,21 @@
 mod common;
 #[path = "common/postgres.rs"]
 mod postgres;
+#[path = "common/runs.rs"]
+mod runs;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::process::Command;
 
-use common::{FileSystem, Image};
-use fsynclab::results::{Document, text};
-use fsynclab::server::cluster::{Cluster, inside};
+use fsynclab::server::cluster::Cluster;
 use postgres::{Bench, directory};
+use runs::{databases_and_settings, document, finished, nothing_left, place, under_way};
 
 fn restore(bench: &Bench, place: &Path, arguments: &[&str]) -> Command {
     let mut command = common::fsynclab(bench.state.path());
     command.args(["restore", "--rounds", "1", "--bin"]).arg(directory(15)).arg("--scratch").arg(place);
     command.args(arguments);
     command
-}
-
-fn finished(command: &mut Command) -> Output {
-    command.output().expect("the program")
-}
-
-fn document(path: &Path) -> Document {
-    text::read(&std::fs::read(path).expect("results")).expect("a document")
-}
-
-fn nothing_left(place: &Path, when: &str) {
-    let left: Vec<_> = std::fs::read_dir(place)
-        .expect("place")
-        .map(|entry| entry.expect("an entry").file_name())
-        .filter(|name| name != "lost+found")
-        .collect();
-    assert!(left.is_empty(), "{when}: {left:?}");
-    assert_eq!(inside(place).len(), 0, "{when}");
-}
-
-/// A file system of the test's own: beside other clusters a run leaves more room than a shared disk may have.
-fn place(size: &str) -> Image {
-    let image = Image::new(FileSystem::Ext4, size, "");
-    std::fs::set_permissions(image.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
-        .expect("mode");
-    image
 }
 
 /// A dump in the bench's state directory.
@@ -256,14 +229,6 @@ fn live(bench: &Bench, cluster: &Cluster, arguments: &[&str]) -> Command {
     command
 }
 
-fn databases_and_settings(cluster: &Cluster) -> Vec<Vec<String>> {
-    let mut session = cluster.session("postgres").expect("session");
-    let mut found = session.rows("SELECT datname FROM pg_database ORDER BY 1").expect("databases");
-    found
-        .extend(session.rows("SELECT name, setting FROM pg_file_settings ORDER BY seqno").expect("settings"));
-    found
-}
-
 #[test]
 fn a_live_server_is_told_the_cost_and_left_as_it_was() {
     let bench = Bench::new("restore");
@@ -290,39 +255,11 @@ fn a_live_server_is_told_the_cost_and_left_as_it_was() {
     let (mut run, _) = under_way(&mut live(&bench, &cluster, &arguments), "psql");
     run.kill().expect("SIGKILL");
     run.wait().expect("its end");
-    let cancel = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'psql'";
-    cluster.session("postgres").expect("session").value(cancel).expect("end psql");
     let output = finished(common::fsynclab(bench.state.path()).args(["clean", "--yes"]));
     assert!(output.status.success(), "{}", common::text(&output));
     assert_eq!(databases_and_settings(&cluster), before);
     std::fs::remove_file(slow).expect("dump");
     bench.close([cluster]);
-}
-
-/// A run under way: its child of this name is at work.
-fn under_way(command: &mut Command, child: &str) -> (std::process::Child, String) {
-    let mut run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a run");
-    let end = Instant::now() + Duration::from_mins(2);
-    while Instant::now() < end {
-        if let Some(pid) = child_at_work(run.id(), child) {
-            sleep(Duration::from_millis(300));
-            return (run, pid);
-        }
-        sleep(Duration::from_millis(20));
-    }
-    run.kill().expect("killed");
-    panic!("no {child} was started: {}", common::text(&run.wait_with_output().expect("its output")));
-}
-
-/// The process id of a child of this name, once it does more than tell its version.
-fn child_at_work(parent: u32, child: &str) -> Option<String> {
-    let children = Command::new("ps")
-        .args(["--no-headers", "-o", "pid=,args=", "--ppid", &parent.to_string()])
-        .output()
-        .expect("ps");
-    let text = String::from_utf8_lossy(&children.stdout).into_owned();
-    let at_work = |line: &&str| line.contains(&format!("/{child} ")) && !line.contains("--version");
-    Some(text.lines().find(at_work)?.split_whitespace().next()?.to_owned())
 }
 
 #[test]

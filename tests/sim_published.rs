@@ -6,9 +6,9 @@ mod sim;
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use common::{fsynclab, root_or_skip, scratch, text};
+use common::{fsynclab, pg_test_fsync, root_or_skip, scratch, text};
 use fsynclab::results::{Document, NoteCode, text as form};
 use fsynclab::simdrive::spec::Spec;
 use fsynclab::sys::clock::now_ns;
@@ -56,12 +56,6 @@ fn create_database_of_2009_with_the_write_cache_off_and_on_in_one_command() {
     assert!(document.notes.iter().any(|note| note.code == NoteCode::Simulated));
     assert!(document.arms.iter().all(|arm| arm.samples.iter().all(|sample| sample.device.is_some())));
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("SIMULATED: pg15"), "{}", text(&output));
-}
-
-fn pg_test_fsync() -> PathBuf {
-    let versions = std::fs::read_dir("/usr/lib/postgresql").expect("PostgreSQL is installed");
-    let programs = versions.flatten().map(|version| version.path().join("bin/pg_test_fsync"));
-    programs.filter(|program| program.exists()).max().expect("PostgreSQL is installed with its programs")
 }
 
 /// The n-th rate that is printed on a line with this label.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use fsynclab::lab::createdb::CreatedbError;
+use fsynclab::lab::servers::ServersError;
 use fsynclab::place::{Place, at_full_speed};
 use fsynclab::replay::engine::Engine;
 use fsynclab::replay::means::Means;
@@ -43,7 +43,7 @@ pub fn turns(place: &Place, bin: &Path, rounds: usize, journal: &Journal) -> Vec
     let user = user_at(place.directory()).expect("a user");
     let binaries = Binaries::find(&bin.to_string_lossy(), user.as_ref(), &Quiet).expect("PostgreSQL 15");
     let cluster = at_full_speed(std::slice::from_ref(place), || {
-        Ok::<_, CreatedbError>(Cluster::make(place.directory(), &binaries, &[], journal, &Quiet)?)
+        Ok::<_, ServersError>(Cluster::make(place.directory(), &binaries, &[], journal, &Quiet)?)
     });
     let cluster = cluster.expect("a cluster");
     let mut session = cluster.session("postgres").expect("a session");

@@ -41,7 +41,8 @@ fn name(file: &Path, files: &[PathBuf]) -> String {
     last(file).filter(|_| alike == 1).unwrap_or_else(|| shown(file))
 }
 
-fn read_sides(file: &Path, name: &str) -> Result<Vec<Side>, Problem> {
+/// The runs and probes in a file, none of them with figures that nobody measured.
+pub(super) fn read_sides(file: &Path, name: &str) -> Result<Vec<Side>, Problem> {
     let bytes = bytes(file)?;
     let is_json = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
     let sides = if is_json {

@@ -78,6 +78,9 @@ pub struct Args {
     /// neighbours feel
     #[arg(long, value_name = "RATE")]
     bystander: Option<Rate>,
+    /// Before each trial a neighbour on the same file system writes so much and does not sync it
+    #[arg(long, value_name = "SIZE", value_parser = grammar::size)]
+    dirty: Option<u64>,
     /// Whether the source's pages are in memory before each trial: warm, cold, or both as arms; on a copy of the run's own
     #[arg(long = "source-cache", value_name = "warm|cold", value_delimiter = ',')]
     source_caches: Vec<SourceCache>,
@@ -157,6 +160,7 @@ fn request(args: &Args, places: &[Asked]) -> Result<CopyRequest, Problem> {
         commands,
         source_caches,
         bystander: args.bystander,
+        dirty_bytes: args.dirty,
         plan: args.rounds.clone().or(7, 1, limit).plan(),
         aa: args.rounds.aa,
         verify: args.verify,

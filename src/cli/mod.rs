@@ -12,6 +12,7 @@ mod lines;
 mod man;
 mod output;
 mod paper;
+mod pgbench;
 mod places;
 mod plug;
 mod probe;
@@ -21,6 +22,7 @@ mod redact;
 mod restore;
 mod rounds;
 mod screen;
+mod servers;
 mod shape;
 mod sim;
 
@@ -69,6 +71,7 @@ enum Command {
     Drive(drive::Args),
     Plug(Box<plug::Args>),
     Restore(Box<restore::Args>),
+    Pgbench(Box<pgbench::Args>),
     Probe(Box<probe::Args>),
     Compare(compare::Args),
     Shape(shape::Args),
@@ -95,6 +98,7 @@ pub fn main() -> ExitCode {
         Command::Createdb(args) => createdb::run(&args, color, cli.verbose),
         Command::Drive(args) => drive::run(&args, color),
         Command::Plug(args) => plug::run(&args, color, cli.verbose),
+        Command::Pgbench(args) => pgbench::run(&args, color, cli.verbose),
         Command::Restore(args) => restore::run(&args, color, cli.verbose),
         Command::Probe(args) => probe::run(&args, color, cli.verbose),
         Command::Compare(args) => compare::run(&args, color).map(|()| ExitCode::SUCCESS),

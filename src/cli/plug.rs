@@ -2,6 +2,7 @@
 //! their own: `plug listen`, `plug write`, `plug verify`.
 
 mod listen;
+mod postgres;
 mod verify;
 mod witness;
 mod write;
@@ -40,6 +41,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     Copy(Box<CopyArgs>),
+    Postgres(Box<postgres::PostgresArgs>),
     Listen(listen::ListenArgs),
     Write(Box<write::WriteArgs>),
     Verify(verify::VerifyArgs),
@@ -84,6 +86,9 @@ struct CopyArgs {
     /// No image is judged after this; what was judged is kept
     #[arg(long, value_name = "DURATION", value_parser = grammar::duration)]
     time_limit: Option<Duration>,
+    /// Images shown at once, 0 for one a core (of btrfs always one); the verdicts do not depend on it
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = grammar::number(0..=64_usize))]
+    jobs: usize,
     /// Where the drive's contents and its write log lie while the run lasts
     #[arg(long, value_name = "DIR", default_value = ".")]
     scratch: PathBuf,
@@ -113,6 +118,7 @@ fn image(text: &str) -> Result<Image, String> {
 pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<ExitCode> {
     match &args.command {
         Command::Copy(args) => copy(args, color, verbose),
+        Command::Postgres(args) => postgres::run(args, color, verbose),
         Command::Listen(args) => listen::run(args, color, verbose),
         Command::Write(args) => write::run(args, color, verbose),
         Command::Verify(args) => verify::run(args, color, verbose),
@@ -164,6 +170,7 @@ fn request(args: &CopyArgs) -> Result<PlugRequest, Problem> {
             aimed: if args.exhaustive { usize::MAX } else { args.aimed },
             seed,
             emptied: args.blind,
+            jobs: args.jobs,
         },
         time_limit: args.time_limit,
         scratch: args.scratch.clone(),

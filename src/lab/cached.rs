@@ -131,6 +131,17 @@ impl<'a, C: Commands> CachedArm<'a, C> {
     }
 }
 
+/// This arm with the cache in that state, or as it is where none is given.
+pub fn in_state<'a, C: Commands>(
+    arm: Box<dyn Arm + 'a>,
+    state: Option<(Cache, &'a Caches<'a, C>)>,
+) -> Box<dyn Arm + 'a> {
+    match state {
+        Some((to, caches)) => Box::new(CachedArm::new(arm, to, caches)),
+        None => arm,
+    }
+}
+
 impl<C: Commands> Arm for CachedArm<'_, C> {
     fn labels(&self) -> Labels {
         self.arm.labels().with(WRITE_CACHE, self.to.name())

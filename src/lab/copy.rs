@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, BufWriter, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -29,12 +29,17 @@ use crate::sys::watch::{Event, Phase, Watch};
 /// How long a trial waits for an idle disk: on one that others keep busy, all trials together must not take minutes.
 const IDLE_LIMIT: Duration = Duration::from_secs(1);
 
+/// A neighbour writes so much at a time.
+const DIRT_WRITE_BYTES: usize = 1 << 20;
+
 /// Names that a copy run uses in its directory.
-pub const NAMES: [&str; 4] = [SOURCE, COPY, TRY, BESIDE];
+pub const NAMES: [&str; 5] = [SOURCE, COPY, TRY, BESIDE, DIRT];
 /// The staged source.
 pub const SOURCE: &str = "source";
 /// What a bystander appends to.
 pub(super) const BESIDE: &str = "bystander";
+/// What a neighbour has written and not synced.
+const DIRT: &str = "dirt";
 pub(super) const TRY: &str = "try";
 const COPY: &str = "copy";
 
@@ -67,6 +72,8 @@ pub struct Bench<'a, K> {
     pub command_limit: Duration,
     /// How often somebody else beside each trial wants a sync.
     pub bystander: Option<Rate>,
+    /// How much a neighbour has written and not synced when a trial begins.
+    pub dirty_bytes: Option<u64>,
 }
 
 /// What makes one copy, and times it.
@@ -165,6 +172,16 @@ impl<'a, K: Kernel> CopyArm<'a, K> {
         self.shop.directory.join(COPY)
     }
 
+    /// Has a neighbour write: long before the trial as writeback goes, so that nothing of it is on its way yet.
+    fn dirty(&mut self) -> Result<(), Halt> {
+        if let Some(bytes) = self.bench.dirty_bytes {
+            let path = self.shop.directory.join(DIRT);
+            dirty(&path, bytes).map_err(|error| failed_io(Call::Write, &path, error))?;
+            self.note(copy_notes::dirty(bytes));
+        }
+        Ok(())
+    }
+
     fn note(&mut self, note: Note) {
         if !self.notes.contains(&note) {
             self.notes.push(note);
@@ -214,7 +231,9 @@ impl<'a, K: Kernel> CopyArm<'a, K> {
 pub(super) fn settle<K>(bench: &Bench<'_, K>, shop: &Workshop<'_>) -> Result<Option<Note>, Halt> {
     let place = shop.place;
     bench.watch.event(Event::Phase(Phase::Settling));
-    place.make_room_for(shop.input.bytes).map_err(|error| failed_otherwise(&error))?;
+    place
+        .make_room_for(shop.input.bytes.saturating_add(bench.dirty_bytes.unwrap_or(0)))
+        .map_err(|error| failed_otherwise(&error))?;
     if place.is_gentle() {
         return Ok(None);
     }
@@ -224,6 +243,15 @@ pub(super) fn settle<K>(bench: &Bench<'_, K>, shop: &Workshop<'_>) -> Result<Opt
         Settled::Stopped => Err(Halt::Stopped),
         Settled::StillBusy => Ok(Some(copy_notes::not_idle(place, IDLE_LIMIT))),
     }
+}
+
+/// Writes a file anew and syncs nothing.
+fn dirty(path: &Path, bytes: u64) -> io::Result<()> {
+    io::copy(
+        &mut io::repeat(1).take(bytes),
+        &mut BufWriter::with_capacity(DIRT_WRITE_BYTES, fs::File::create(path)?),
+    )?;
+    Ok(())
 }
 
 /// Why an arm that syncs the whole file system cannot be at a place that a running cluster shares.
@@ -255,6 +283,7 @@ impl<K: Kernel> Arm for CopyArm<'_, K> {
         if let Some(note) = settle(self.bench, self.shop)? {
             self.note(note);
         }
+        self.dirty()?;
         if trial.ignored { Ok(()) } else { self.mark(&self.title()) }
     }
 
@@ -274,7 +303,9 @@ impl<K: Kernel> Arm for CopyArm<'_, K> {
         let device: Option<DeviceCounters> = counters.map(|(before, after)| after.since(before));
         self.promise = self.promise.min(made.promise);
         self.changed.extend(made.changed);
-        let others = device.and_then(|device| copy_notes::others(device, &self.shop.input, appends));
+        let others = device.and_then(|device| {
+            copy_notes::others(device, &self.shop.input, appends, self.bench.dirty_bytes.unwrap_or(0))
+        });
         for note in made.notes.into_iter().chain(others) {
             self.note(note);
         }
@@ -319,6 +350,10 @@ impl<K: Kernel> Arm for CopyArm<'_, K> {
             Err(error) => Err(error),
         };
         removed.map_err(|error| failed_io(Call::Unlink, &destination, error))?;
+        if self.bench.dirty_bytes.is_some() {
+            let dirt = self.shop.directory.join(DIRT);
+            fs::remove_file(&dirt).map_err(|error| failed_io(Call::Unlink, &dirt, error))?;
+        }
         self.bystander.as_ref().map_or(Ok(()), Bystander::leave)
     }
 

@@ -88,11 +88,20 @@ pub(super) fn other_source(verified: &Verified, input: &Input) -> Option<Note> {
     })
 }
 
-/// More was written to the disk than a copy, and a bystander's appends, can explain, even with data journalled.
-pub(super) fn others(device: DeviceCounters, input: &Input, appends: u64) -> Option<Note> {
+/// Others left so much to be written.
+pub(super) fn dirty(bytes: u64) -> Note {
+    let text = format!(
+        "when each trial began {bytes} bytes of a neighbour's on the same file system were written and not synced"
+    );
+    Note::info(NoteCode::DirtyNeighbour, text)
+}
+
+/// More was written to the disk than a copy, a bystander's appends and a neighbour's data can explain, even with data
+/// journalled.
+pub(super) fn others(device: DeviceCounters, input: &Input, appends: u64, dirty_bytes: u64) -> Option<Note> {
     let files = input.files.saturating_add(appends);
     let own = files.saturating_mul(OWN_BYTES_A_FILE).saturating_add(OWN_BYTES);
-    let explained = input.bytes.saturating_mul(2).saturating_add(own);
+    let explained = input.bytes.saturating_mul(2).saturating_add(own).saturating_add(dirty_bytes);
     (device.bytes_written > explained).then(|| {
         let text =
             "others wrote to the same disk during some trials: more was written than a copy has".to_owned();

@@ -9,7 +9,7 @@ use nix::errno::Errno;
 
 use super::arm::Arm;
 use super::bystander::{NoCopy, Rate};
-use super::cached::{CachedArm, Caches};
+use super::cached::{Caches, in_state};
 use super::command::{self, Command};
 use super::conduct::{Run, conduct};
 use super::copy::{Bench, CopyArm, NAMES, SOURCE, Way, Workshop};
@@ -48,6 +48,8 @@ pub struct CopyRequest {
     pub source_caches: Vec<SourceCache>,
     /// How often somebody else beside each trial wants a sync.
     pub bystander: Option<Rate>,
+    /// How much a neighbour has written and not synced when a trial begins.
+    pub dirty_bytes: Option<u64>,
     /// How often, in what order, how long.
     pub plan: Plan,
     /// A second copy of the baseline at each place.
@@ -189,6 +191,7 @@ impl Entered<'_> {
             beside_server: request.beside_server,
             command_limit: request.plan.time_limit.unwrap_or(Duration::MAX),
             bystander: request.bystander,
+            dirty_bytes: request.dirty_bytes,
         };
         let places = self.run.places.iter().zip(&self.directories);
         let shops = places
@@ -222,10 +225,7 @@ fn arms_at<'a, K: Kernel>(
 ) -> Result<Vec<Box<dyn Arm + 'a>>, Failed> {
     let mut arms: Vec<Box<dyn Arm + 'a>> = Vec::new();
     for state in each(&request.write_caches) {
-        let switched = |arm: Box<dyn Arm + 'a>| match (state, caches) {
-            (Some(to), Some(caches)) => Box::new(CachedArm::new(arm, to, caches)),
-            _ => arm,
-        };
+        let switched = |arm| in_state(arm, state.zip(caches));
         for source in each(&request.source_caches) {
             let arm = |way: Way<'a>| CopyArm::new(bench, shop, way).with_source(source);
             for policy in &request.policies {

@@ -17,9 +17,12 @@ pub mod copy_run;
 pub mod source_cache;
 
 pub mod createdb;
+pub mod fit;
 pub mod head;
 mod operations;
+pub mod pgbench;
 pub mod plug;
+pub mod plug_postgres;
 pub mod price;
 pub mod probe;
 mod probe_facts;
@@ -28,7 +31,7 @@ pub mod probe_run;
 mod probe_verdict;
 pub mod published;
 pub mod restore;
-mod scratch;
+pub mod servers;
 pub mod witness;
 
 #[cfg(test)]

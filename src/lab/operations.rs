@@ -1,13 +1,19 @@
 //! Samples that are slices of many operations: the rate, and what the disk did for each operation.
 
 use crate::results::{Arm, DeviceCounters, PerOperation, Sample};
+use crate::stats;
 
 /// Fills in what follows from an arm's slices; nothing where its samples are single operations.
 pub(super) fn fill_in(arm: &mut Arm) {
     let slices = || arm.samples.iter().filter(|sample| !sample.ignored && sample.operations.is_some());
     let (rate, device) = (rate(slices()), per_operation(slices()));
+    let counted = arm.samples.iter().filter(|sample| !sample.ignored);
+    let tps: Vec<f64> = counted.filter_map(|sample| Some(sample.benched.as_ref()?.tps)).collect();
+    let tps = stats::rate_summary(&tps);
     if let Some(summary) = &mut arm.summary {
         summary.ops_per_sec = rate;
+        summary.median_tps = tps.as_ref().map(|tps| tps.median);
+        summary.median_tps_ci95 = tps.and_then(|tps| tps.median_ci95);
     }
     arm.device = device;
 }
@@ -40,7 +46,6 @@ fn per_operation<'a>(slices: impl Iterator<Item = &'a Sample>) -> Option<PerOper
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats;
 
     fn slice(operations: u64, elapsed_ns: u64, flushes: u64) -> Sample {
         let device = DeviceCounters { writes: 2 * operations, bytes_written: 8192 * operations, flushes };

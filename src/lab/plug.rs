@@ -1,8 +1,7 @@
 //! Power cuts under a copy, as a document: the conductor has no rounds here, for a cut is no trial with a time.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::head::begun;
@@ -221,19 +220,19 @@ impl PlugRequest {
 
     fn example(&self, policy: &str, Example { finding, image }: &Example) -> CutExample {
         let log = self.write_log.as_ref().or(self.from_log.as_ref());
-        let log = log.map_or_else(|| "FILE".to_owned(), |log| shown(log));
-        let template = &self.template.name;
+        let log = log.map_or_else(|| "FILE".to_owned(), |log| log.display().to_string());
+        let missing = image.missing.len() as u64 + u64::from(image.torn.is_some());
+        let (template, sim, image) = (&self.template.name, self.spec.to_string(), image.to_string());
+        let again = ["fsynclab", "plug", "copy", template, "--sim", &sim, "--policy", policy];
+        let command = shell_words::join(again.into_iter().chain(["--from-log", &log, "--image", &image]));
         CutExample {
             verdict: finding.verdict.to_string(),
             promised: finding.promised,
             path: shown(&finding.path),
             detail: finding.detail.clone(),
-            image: image.to_string(),
-            missing: image.missing.len() as u64 + u64::from(image.torn.is_some()),
-            command: format!(
-                "fsynclab plug copy {template} --sim {} --policy {policy} --from-log {log} --image {image}",
-                self.spec
-            ),
+            image,
+            missing,
+            command,
         }
     }
 }
@@ -261,44 +260,65 @@ fn planted(proof: &Proof) -> PlantedFault {
 const PACE_NS: u64 = 10_000_000_000;
 
 /// Ends at a time limit, and says now and then how long it will take.
-struct Limited<'a> {
+pub(super) struct Limited<'a> {
     watch: &'a dyn Watch,
     deadline: Option<Deadline>,
     pace: Mutex<Pace>,
 }
 
-/// When the images began, and when it was last said how far they are.
+/// How far the policies have come, when the first began, and when that was last said.
 #[derive(Default)]
 struct Pace {
+    position: u64,
+    positions: u64,
     begun_ns: u64,
     said_ns: u64,
 }
 
 impl<'a> Limited<'a> {
-    fn new(watch: &'a dyn Watch, limit: Option<Duration>) -> Limited<'a> {
+    pub(super) fn new(watch: &'a dyn Watch, limit: Option<Duration>) -> Limited<'a> {
         Limited { watch, deadline: limit.map(Deadline::after), pace: Mutex::default() }
     }
 
-    fn say(&self, done: u64, total: u64) {
-        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = now_ns();
-        if now - pace.said_ns >= PACE_NS && now > pace.begun_ns && done > 0 {
-            pace.said_ns = now;
-            let each_ns = (now - pace.begun_ns) / done;
-            let left = total.saturating_sub(done) * each_ns / 1_000_000_000;
-            let text = format!("{done} of {total} cuts, {left} s left");
-            self.watch.event(Event::Note(&text));
-        }
+    fn pace(&self) -> MutexGuard<'_, Pace> {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn say(&self, done: u64, total: u64) {
+        let mut pace = self.pace();
+        let now = now_ns();
+        if pace.positions == 0 || now - pace.said_ns < PACE_NS {
+            return;
+        }
+        pace.said_ns = now;
+        let left_ns = left_ns(now - pace.begun_ns, (pace.position, pace.positions), (done, total));
+        let left =
+            left_ns.map_or_else(String::new, |ns| format!(", about {} s left", ns.div_ceil(1_000_000_000)));
+        let (position, positions) = (pace.position, pace.positions);
+        let text = format!("policy {position} of {positions}: {done} of {total} cuts{left}");
+        self.watch.event(Event::Note(&text));
+    }
+}
+
+/// What is left after `elapsed_ns` in the `position`th of so many policies, at `done` of its cuts, if the others take as
+/// long.
+fn left_ns(elapsed_ns: u64, (position, positions): (u64, u64), (done, total): (u64, u64)) -> Option<u64> {
+    let total = u128::from(total.max(1));
+    let passed = u128::from(position.saturating_sub(1)) * total + u128::from(done);
+    let left = (u128::from(positions) * total).saturating_sub(passed);
+    u64::try_from((u128::from(elapsed_ns) * left).checked_div(passed)?).ok()
 }
 
 impl Watch for Limited<'_> {
     fn event(&self, event: Event<'_>) {
         match event {
-            Event::Phase(_) => {
-                let now = now_ns();
-                *self.pace.lock().unwrap_or_else(PoisonError::into_inner) =
-                    Pace { begun_ns: now, said_ns: now };
+            Event::Trial { position, positions, .. } => {
+                let mut pace = self.pace();
+                if pace.positions == 0 {
+                    let now = now_ns();
+                    *pace = Pace { begun_ns: now, said_ns: now, ..Pace::default() };
+                }
+                (pace.position, pace.positions) = (position.into(), positions.into());
             }
             Event::Progress { done, total, .. } => self.say(done, total),
             _ => {}
@@ -309,5 +329,19 @@ impl Watch for Limited<'_> {
     fn stop(&self) -> Option<Stop> {
         let late = || self.deadline.filter(|deadline| deadline.reached()).map(|_| Stop::TimeLimit);
         self.watch.stop().or_else(late)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::left_ns;
+
+    #[test]
+    fn what_is_left_counts_the_policies_to_come() {
+        assert_eq!(left_ns(10, (1, 1), (50, 100)), Some(10));
+        assert_eq!(left_ns(10, (1, 3), (100, 100)), Some(20));
+        assert_eq!(left_ns(30, (2, 2), (50, 100)), Some(10));
+        assert_eq!(left_ns(10, (1, 2), (0, 100)), None, "nothing is known yet");
+        assert_eq!(left_ns(10, (2, 2), (0, 0)), Some(10));
     }
 }

@@ -36,6 +36,11 @@ impl Side {
         }
     }
 
+    /// Its lines as pg_test_fsync has them.
+    pub fn set(&self) -> &Set {
+        &self.set
+    }
+
     /// A line with a figure that no storage shows, with its figure; such a file was edited.
     pub fn unusable(&self) -> Option<String> {
         let rates = self.set.rows.iter().filter_map(|row| {

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A block of the map.
 pub const BLOCK_BYTES: usize = 4096;
 
 const ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
 
-/// Blocks by number; what is not there is zero, or as below.
+/// Blocks by number; what is not there is zero, or as below. Copies share what they have in common.
 #[derive(Clone, Debug, Default)]
-pub struct Blocks(BTreeMap<u64, Box<[u8]>>);
+pub struct Blocks(BTreeMap<u64, Arc<[u8]>>);
 
 impl Blocks {
     /// The block, if it is here.
@@ -42,19 +43,21 @@ impl Blocks {
         data: Option<&[u8]>,
     ) {
         for (block, within, from) in pieces(offset_bytes, length_bytes) {
-            let bytes = self
-                .0
-                .entry(block)
-                .or_insert_with(|| below.and_then(|below| below.get(block)).unwrap_or(&ZEROS).into());
+            let entry = self.0.entry(block).or_insert_with(|| below_or_zeros(below, block));
+            let bytes = Arc::make_mut(entry);
             match data {
                 Some(data) => bytes[within].copy_from_slice(&data[from]),
                 None => bytes[within].fill(0),
             }
-            if below.is_none() && bytes.iter().all(|byte| *byte == 0) {
+            if below.is_none() && *bytes == ZEROS {
                 self.0.remove(&block);
             }
         }
     }
+}
+
+fn below_or_zeros(below: Option<&Blocks>, block: u64) -> Arc<[u8]> {
+    below.and_then(|below| below.0.get(&block)).map_or_else(|| Arc::from(&ZEROS[..]), Arc::clone)
 }
 
 /// A drive as a cut leaves it: the base, and what differs from it.
@@ -70,6 +73,20 @@ impl View<'_> {
     /// The block's bytes.
     pub fn block(&self, block: u64) -> &[u8] {
         self.changed.get(block).or_else(|| self.base.get(block)).unwrap_or(&ZEROS)
+    }
+
+    /// Numbers of the blocks that are in either, in ascending order.
+    pub fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
+        let (mut below, mut above) = (self.base.numbers().peekable(), self.changed.numbers().peekable());
+        std::iter::from_fn(move || match (below.peek(), above.peek()) {
+            (Some(one), Some(other)) if one == other => {
+                above.next();
+                below.next()
+            }
+            (Some(one), Some(other)) if one > other => above.next(),
+            (None, _) => above.next(),
+            _ => below.next(),
+        })
     }
 }
 
@@ -104,6 +121,10 @@ mod tests {
         assert_eq!(view.block(0), [0; 4096]);
         assert_eq!((view.block(1)[511], view.block(1)[512]), (1, 2));
         assert_eq!((view.block(3)[511], view.block(3)[512]), (2, 0));
+        base.write(None, 0, 4096, Some(&[3; 4096]));
+        base.write(None, 9 * 4096, 4096, Some(&[3; 4096]));
+        let view = View { base: &base, changed: &changed };
+        assert_eq!(view.numbers().collect::<Vec<_>>(), [0, 1, 2, 3, 9]);
         base.write(None, 0, 1 << 20, None);
         assert!(base.is_empty());
     }

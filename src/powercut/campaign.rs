@@ -2,17 +2,20 @@
 
 use std::fs::File;
 use std::io::BufReader;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use nix::mount::MntFlags;
 
 use super::blocks::Blocks;
+use super::crew::Crew;
 use super::cuts::{Certain, Cuts, Image};
 use super::error::{Attempt, Error};
 use super::planted::{self, Bench, PLANTED, Planted, Wanted};
 use super::record::{Deed, Recorder};
-use super::stage::Stage;
+use super::stage::{Judged, Stage};
 use super::tape::{Section, Tape};
 use super::tree::Tree;
 use super::trial::{Tally, Trial};
@@ -21,10 +24,10 @@ use crate::replay::policy::{Policy, PolicyError};
 use crate::replay::shape::Shape;
 use crate::simdrive::model::{Flush, Model, Options};
 use crate::simdrive::mount::{self, ImageDevice, SimulatedDrive, model_of};
-use crate::simdrive::spec::Spec;
+use crate::simdrive::spec::{FileSystem, Spec};
 use crate::sys::journal::Journal;
 use crate::sys::mounts;
-use crate::sys::watch::Watch;
+use crate::sys::watch::{Event, Watch};
 
 /// For the mount points of a drive that is gone.
 const UNMOUNT_LIMIT: Duration = Duration::from_secs(10);
@@ -40,6 +43,8 @@ pub struct Plan {
     pub seed: u64,
     /// Takes every write for certain, on purpose: the checker must notice that it is blind.
     pub emptied: bool,
+    /// Images shown at once, 0 for one a core. What comes of them does not depend on it.
+    pub jobs: usize,
 }
 
 /// What is recorded and judged.
@@ -141,20 +146,16 @@ impl Campaign<'_> {
         proved: &mut dyn FnMut(&[Proof]),
         judged: &mut dyn FnMut(&str, Tally),
     ) -> Result<(), Error> {
-        let mut run = self.start(log)?;
+        let mut run = self.start(log, workers(self.spec.file_system, self.plan.jobs))?;
         let done = run.all(watch, proved, judged);
-        run.stage.close()?;
+        run.crew.close()?;
         done
     }
 
     /// Judges one image of one policy's section again.
-    pub fn judge_one(
-        &self,
-        log: &Path,
-        policy: &Policy,
-        image: &Image,
-    ) -> Result<super::stage::Judged, Error> {
-        let mut run = self.start(log)?;
+    pub fn judge_one(&self, log: &Path, policy: &Policy, image: &Image) -> Result<Judged, Error> {
+        let mut run = self.start(log, 0)?;
+        let mut stage = self.stage(&run.model, 0)?;
         let name = format!("policy {policy}");
         let judged = loop {
             match run.tape.next_section()? {
@@ -163,28 +164,44 @@ impl Campaign<'_> {
                     let cuts = Cuts::new(&section, Certain::Nothing, (&run.model, &run.options));
                     let scene = planted::scene(&run.trees.1);
                     let trial = Trial::new(&section, base, &cuts, scene, policy.promise());
-                    break trial.judge(image, &mut run.stage);
+                    break trial.judge(image, &mut stage);
                 }
                 Some(_) => {}
                 None => break Err(Error::NoSection { name }),
             }
         };
-        run.stage.close()?;
+        stage.close()?;
         judged
     }
 
-    fn start(&self, log: &Path) -> Result<Run<'_>, Error> {
+    fn stage(&self, model: &Model, worker: usize) -> Result<Stage, Error> {
+        let directory = self.directory.join("images").join(worker.to_string());
+        let device = ImageDevice::create(self.spec, model.block_bytes, &directory)?;
+        Ok(Stage::new(device, self.spec.file_system))
+    }
+
+    fn start(&self, log: &Path, workers: usize) -> Result<Run<'_>, Error> {
         let model = model_of(self.spec)?;
         let options = self.spec.options(&model, self.plan.seed)?;
-        let device = ImageDevice::create(self.spec, model.block_bytes, self.directory)?;
-        let stage = Stage::new(device, self.spec.file_system);
         let tape = Tape::new(BufReader::new(File::open(log).attempt("open file", log)?))?;
         let honest = Cuts::certain_on(&model, &Options { flush: Flush::Honest, ..options });
         let certain = Cuts::certain_on(&model, &options);
         let pick = |certain| if self.plan.emptied { Certain::Arrived } else { certain };
         let trees = (planted::tree(2)?, Tree::new(self.shape, 2)?);
         let (honest, certain) = (pick(honest), pick(certain));
-        Ok(Run { campaign: self, model, options, stage, tape, honest, certain, trees })
+        let stages = (0..workers).map(|worker| self.stage(&model, worker)).collect::<Result<_, Error>>()?;
+        let crew = Crew::new(stages);
+        Ok(Run { campaign: self, model, options, crew, tape, honest, certain, trees })
+    }
+}
+
+/// Workers on a file system. btrfs refuses a second mounted device with the same identity (or gives it a temporary one, from
+/// Linux 6.7 on, which is not what happens after a reboot): there is one image of it at a time.
+fn workers(file_system: FileSystem, jobs: usize) -> usize {
+    match (file_system, jobs) {
+        (FileSystem::Btrfs, _) => 1,
+        (FileSystem::Ext4 | FileSystem::Xfs, 0) => thread::available_parallelism().map_or(1, NonZero::get),
+        (FileSystem::Ext4 | FileSystem::Xfs, jobs) => jobs,
     }
 }
 
@@ -193,7 +210,7 @@ struct Run<'a> {
     campaign: &'a Campaign<'a>,
     model: Model,
     options: Options,
-    stage: Stage,
+    crew: Crew,
     tape: Tape<BufReader<File>>,
     honest: Certain,
     certain: Certain,
@@ -209,6 +226,7 @@ impl Run<'_> {
     ) -> Result<(), Error> {
         let mut proofs = Vec::new();
         let mut told = false;
+        let (mut position, positions) = (0, u32::try_from(self.campaign.policies.len()).unwrap_or(u32::MAX));
         while let Some((section, base)) = self.tape.next_section()? {
             if let Some(name) = section.name.strip_prefix("planted ") {
                 let name = name.to_owned();
@@ -223,6 +241,8 @@ impl Run<'_> {
                 break;
             }
             if let Some(name) = section.name.strip_prefix("policy ") {
+                position += 1;
+                watch.event(Event::Trial { arm: name, position, positions });
                 let tally = self.policy(name, &section, base, watch)?;
                 judged(name, tally);
             }
@@ -240,7 +260,7 @@ impl Run<'_> {
     ) -> Result<(), Error> {
         for planted in PLANTED.iter().filter(|planted| planted.section == name) {
             let mut bench = Bench {
-                stage: &mut self.stage,
+                crew: &mut self.crew,
                 drive: (&self.model, &self.options),
                 honest: self.honest,
                 tree: &self.trees.0,
@@ -270,20 +290,10 @@ impl Run<'_> {
         let mut random = last.map_or_else(Vec::new, |last| cuts.random(0..last, plan.cuts, plan.seed));
         random.extend(cuts.random(done + 1..section.length, plan.cuts, plan.seed));
         let scene = planted::scene(&self.trees.1);
-        let stage = &mut self.stage;
-        let total = random.len();
-        let mut trial = Trial::new(section, base.clone(), &cuts, scene.clone(), claim);
-        let mut tally = trial.run(random, total, stage, watch, |_| false)?;
-        let aimed = cuts.aimed(plan.aimed, plan.seed);
-        let total = cuts.boundaries().len();
-        tally.absorb(Trial::new(section, base, &cuts, scene, claim).run(
-            aimed,
-            total,
-            stage,
-            watch,
-            |_| false,
-        )?);
-        Ok(tally)
+        let total = random.len() + cuts.boundaries().len();
+        let images = random.into_iter().chain(cuts.aimed(plan.aimed, plan.seed));
+        let trial = Trial::new(section, base, &cuts, scene, claim);
+        trial.run(images, total, &mut self.crew, watch, |_| false)
     }
 }
 

@@ -134,12 +134,33 @@ impl<'a> Cuts<'a> {
         all.into_iter().collect()
     }
 
-    /// Images at every boundary in order, those of one boundary together, about `most` of them in all.
+    /// Images at every boundary in order, those of one boundary together, about `most` of them in all: where an epoch is
+    /// small enough all combinations, and what these leave is for the others.
     pub fn aimed(&self, most: usize, seed: u64) -> impl Iterator<Item = Vec<Image>> + '_ {
         let mut random = ChaCha8Rng::seed_from_u64(seed ^ 0xA1ED);
         let boundaries = self.boundaries();
-        let share = (most / boundaries.len().max(1)).clamp(2, MOST_OF_ONE);
+        let share = self.share(&boundaries, most);
         boundaries.into_iter().map(move |cut| self.at(cut, share, &mut random))
+    }
+
+    /// The most images of one boundary with which all have at most `most`; at least two.
+    fn share(&self, boundaries: &[usize], most: usize) -> usize {
+        let wanted = |cut: &usize| match self.volatile(*cut).len() {
+            // As many tears as combinations.
+            small @ 0..=EXHAUSTIVE_WRITES => 2 << small,
+            _ => 2 + ALONE + 2 * DRAWN,
+        };
+        let wanted: Vec<usize> = boundaries.iter().map(wanted).collect();
+        let (mut fits, mut too_many) = (2, MOST_OF_ONE + 1);
+        while fits + 1 < too_many {
+            let share = usize::midpoint(fits, too_many);
+            if wanted.iter().map(|wanted| share.min(*wanted)).sum::<usize>() <= most {
+                fits = share;
+            } else {
+                too_many = share;
+            }
+        }
+        fits
     }
 
     /// Images directly after the copy was acknowledged.

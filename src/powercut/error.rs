@@ -1,11 +1,14 @@
 //! What can go wrong while power is cut.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
 use crate::replay::engine::EngineError;
+use crate::server::ServerError;
+use crate::server::restore::RestoreError;
 use crate::simdrive;
 use crate::sys::SysError;
 use crate::sys::error::{reason, shown};
@@ -29,6 +32,12 @@ pub enum Error {
     /// A copy.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// A server under test.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// The client that feeds it a dump.
+    #[error(transparent)]
+    Client(#[from] RestoreError),
     /// A tool that repairs.
     #[error(transparent)]
     Sys(#[from] SysError),
@@ -58,6 +67,7 @@ impl Error {
     /// Could it never have been here?
     pub fn is_unavailable(&self) -> bool {
         matches!(self, Error::Drive(error) if error.is_unavailable())
+            || matches!(self, Error::Server(error) if is_missing(error))
             || matches!(self, Error::TooLarge { .. })
     }
 
@@ -65,11 +75,28 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Error::Drive(error) => error.hint(),
+            Error::Server(error) => error.hint().map(Cow::into_owned),
             Error::TooLarge { .. } => {
                 Some("pg15 has 298 files and 7 MB; many-small:N makes N files".to_owned())
             }
             _ => None,
         }
+    }
+}
+
+/// A server that cannot be here, or not so.
+fn is_missing(error: &ServerError) -> bool {
+    use ServerError::{Impassable, NoBinaries, NoProgram, UnknownVersion, Unusable};
+    match error {
+        ServerError::Cluster { source, .. } => is_missing(source),
+        error => matches!(
+            error,
+            NoBinaries { .. }
+                | NoProgram { .. }
+                | Unusable { .. }
+                | UnknownVersion { .. }
+                | Impassable { .. }
+        ),
     }
 }
 

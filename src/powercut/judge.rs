@@ -99,7 +99,8 @@ pub struct Scene<'a> {
     pub gone: &'a [&'a str],
 }
 
-/// Everything on the mounted file system at `root` that is not as the finished copy is.
+/// Everything on the mounted file system at `root` that is not as the finished copy is; before its end, files of which
+/// nothing was acknowledged are not looked at.
 pub fn judge(root: &Path, scene: &Scene<'_>, promised: &Promised) -> Vec<Finding> {
     let mut findings = Vec::new();
     let top = root.join(scene.copy);
@@ -124,18 +125,25 @@ pub fn judge(root: &Path, scene: &Scene<'_>, promised: &Promised) -> Vec<Finding
     }
     for (number, file) in scene.tree.files.iter().enumerate() {
         let directory = scene.tree.directories[file.directory].as_path();
-        if there.get(directory) == Some(&true) {
-            let path = scene.copy.join(&file.path);
-            match std::fs::read(root.join(&path)) {
-                Err(error) if error.kind() == ErrorKind::NotFound => {
-                    findings.push(lost_name(path, promised.entries(file.directory)));
-                }
-                Err(error) => {
-                    let detail = format!("cannot be read: {error}");
-                    let promised = promised.data(number);
-                    findings.push(Finding { verdict: Verdict::Lost, detail, path, promised });
-                }
-                Ok(found) => findings.extend(data(scene.tree, number, &found, path, promised)),
+        let entry = promised.entries(file.directory);
+        // Before the end of the copy, what is not promised is not done yet either.
+        let read = promised.done || promised.data(number);
+        if there.get(directory) != Some(&true) || !(read || entry) {
+            continue;
+        }
+        let path = scene.copy.join(&file.path);
+        let found = root.join(&path);
+        let found =
+            if read { std::fs::read(found).map(Some) } else { found.symlink_metadata().map(|_| None) };
+        match found {
+            Err(error) if error.kind() == ErrorKind::NotFound => findings.push(lost_name(path, entry)),
+            Err(error) => {
+                let detail = format!("cannot be read: {error}");
+                let promised = promised.data(number);
+                findings.push(Finding { verdict: Verdict::Lost, detail, path, promised });
+            }
+            Ok(found) => {
+                findings.extend(found.and_then(|found| data(scene.tree, number, &found, path, promised)));
             }
         }
     }

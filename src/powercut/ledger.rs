@@ -70,8 +70,13 @@ impl<'a> Ledger<'a> {
 
     /// Something is acknowledged now.
     pub fn acknowledge(&self, ack: Ack) {
+        self.mark(&ack.to_string());
+    }
+
+    /// The same in the words of another ledger.
+    pub fn mark(&self, text: &str) {
         let drive = self.drive.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = drive.mark(&ack.to_string()) {
+        if let Err(error) = drive.mark(text) {
             self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         }
     }

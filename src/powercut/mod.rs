@@ -5,6 +5,7 @@
 
 pub mod campaign;
 pub mod planted;
+pub mod postgres;
 pub mod record;
 
 pub mod ledger;
@@ -14,6 +15,7 @@ pub mod cuts;
 pub mod image_text;
 pub mod tape;
 
+pub mod crew;
 pub mod judge;
 pub mod stage;
 pub mod trial;

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use super::blocks::Blocks;
 use super::contents::{Identity, SECTOR_BYTES};
+use super::crew::Crew;
 use super::cuts::{Certain, Cuts, Image};
 use super::error::Error;
 use super::judge::Scene;
 use super::record::{COPY, Deed, OLD};
-use super::stage::Stage;
 use super::tape::Section;
 use super::tree::Tree;
 use super::trial::{Tally, Trial};
@@ -118,7 +118,7 @@ const WRITES: usize = 12;
 /// What planted faults are judged with.
 pub struct Bench<'a> {
     /// Shows images.
-    pub stage: &'a mut Stage,
+    pub crew: &'a mut Crew,
     /// The drive of the log.
     pub drive: (&'a Model, &'a Options),
     /// What an honest drive of that kind makes certain.
@@ -179,10 +179,10 @@ fn cut(
     images.sort();
     let by_cut: Vec<Vec<Image>> =
         images.chunk_by(|one, next| one.cut == next.cut).map(<[Image]>::to_vec).collect();
-    let mut trial = Trial::new(section, base.clone(), &cuts, scene(bench.tree), Promise::Tree);
+    let trial = Trial::new(section, base.clone(), &cuts, scene(bench.tree), Promise::Tree);
     let caught = |tally: &Tally| row.wanted == Wanted::Caught && tally.broken() > 0;
     let total = by_cut.len();
-    trial.run(by_cut, total, bench.stage, bench.watch, caught)
+    trial.run(by_cut, total, bench.crew, bench.watch, caught)
 }
 
 /// Images on which nothing is taken for certain but what they say.
@@ -193,8 +193,8 @@ fn images_of(
     bench: &mut Bench<'_>,
 ) -> Result<Tally, Error> {
     let cuts = Cuts::new(section, Certain::Nothing, bench.drive);
-    let mut trial = Trial::new(section, base.clone(), &cuts, scene(bench.tree), Promise::Tree);
-    trial.run([images], 1, bench.stage, bench.watch, |_| false)
+    let trial = Trial::new(section, base.clone(), &cuts, scene(bench.tree), Promise::Tree);
+    trial.run([images], 1, bench.crew, bench.watch, |_| false)
 }
 
 fn lacking(section: &Section, missing: Vec<usize>) -> Image {

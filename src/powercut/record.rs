@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::error::{Attempt, Error};
 use super::ledger::{Ack, Ledger};
@@ -16,7 +17,11 @@ use crate::simdrive::mount::SimulatedDrive;
 use crate::sys::kernel::{Call, Fault, Kernel};
 use crate::sys::mounts::sync_file_system;
 use crate::sys::real::Real;
-use crate::sys::watch::Watch;
+use crate::sys::tools::Tool;
+use crate::sys::watch::{Quiet, Watch};
+
+/// For discarding what is free.
+const TRIM_LIMIT: Duration = Duration::from_mins(1);
 
 /// The directory on the drive that holds the copy.
 pub const HOLDER: &str = "place";
@@ -73,6 +78,8 @@ impl<'a> Recorder<'a> {
             Deed::Copy(policy) if policy.needs().staged_source => root.join(HOLDER).join("source"),
             _ => self.outside.join("source"),
         };
+        // Where it can be done nothing of earlier sections stays on the drive: images are as small as they can be.
+        Tool::new("fstrim").arg(root).limit(TRIM_LIMIT).run(&Quiet)?;
         old.build(&before)?;
         sync(root)?;
         std::fs::remove_dir_all(&before).attempt("remove directory", &before)?;

@@ -1,7 +1,7 @@
 //! Images are put on a device, mounted as after a reboot, judged, and replaced by the next. Only blocks that differ from
 //! the next image are written: those of the image itself, and whatever recovery and unmounting have changed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -16,8 +16,8 @@ use crate::sys::error::reason;
 use crate::sys::tools::Tool;
 use crate::sys::watch::Quiet;
 
-/// Bytes read of the device at a time.
-const CHUNK_BYTES: usize = 1 << 20;
+/// Bytes read of the device at a time: they stay in a core's own cache until they are compared.
+const CHUNK_BYTES: usize = 128 << 10;
 /// Longest time for a repair.
 const REPAIR_LIMIT: Duration = Duration::from_mins(1);
 
@@ -46,18 +46,29 @@ impl Stage {
 
     /// Shows an image, judges it, and takes it down.
     pub fn judge(&mut self, view: View<'_>, scene: &Scene<'_>, promised: &Promised) -> Result<Judged, Error> {
+        let (seen, repaired) = self.visit(view, |root| judge(root, scene, promised))?;
+        Ok(Judged { findings: seen.unwrap_or_else(|errno| vec![unmountable(errno)]), repaired })
+    }
+
+    /// Shows an image, looks at it mounted and takes it down. `true`: it had to be repaired first; the error number is of
+    /// one that does not mount even so.
+    pub fn visit<T>(
+        &mut self,
+        view: View<'_>,
+        look: impl FnOnce(&Path) -> T,
+    ) -> Result<(Result<T, Errno>, bool), Error> {
         self.show(view)?;
         let mut repaired = false;
         if self.device.mount().is_err() {
             repaired = true;
             self.repair()?;
             if let Err(errno) = self.device.mount() {
-                return Ok(Judged { findings: vec![unmountable(errno)], repaired });
+                return Ok((Err(errno), repaired));
             }
         }
-        let findings = judge(self.device.mount_point(), scene, promised);
+        let seen = look(self.device.mount_point());
         self.device.unmount()?;
-        Ok(Judged { findings, repaired })
+        Ok((Ok(seen), repaired))
     }
 
     /// Takes the device apart.
@@ -65,18 +76,21 @@ impl Stage {
         Ok(self.device.close()?)
     }
 
-    /// Makes the device say what the view says.
+    /// Makes the device say what the view says: everything that may not be zero is read and compared, for nobody knows what
+    /// recovery and unmounting have written.
     fn show(&mut self, view: View<'_>) -> Result<(), Error> {
-        let mut seen = 0;
+        let unit = BLOCK_BYTES as u64;
+        let mut wanted = view.numbers().peekable();
         let mut different: Vec<u64> = Vec::new();
         for (start, end) in self.device.extents()? {
-            let mut at = start / BLOCK_BYTES as u64 * BLOCK_BYTES as u64;
+            let mut at = start / unit * unit;
+            // What lies in a hole of the device's file is zero there.
+            different.extend(std::iter::from_fn(|| wanted.next_if(|block| block * unit < at)));
             while at < end {
                 let length = CHUNK_BYTES.min(usize::try_from(end - at).unwrap_or(CHUNK_BYTES));
                 self.device.read(&mut self.chunk[..length], at)?;
-                let blocks = (at / BLOCK_BYTES as u64..).zip(self.chunk[..length].chunks(BLOCK_BYTES));
-                for (block, found) in blocks {
-                    seen += usize::from(view.base.get(block).is_some() || view.changed.get(block).is_some());
+                for (block, found) in (at / unit..).zip(self.chunk[..length].chunks(BLOCK_BYTES)) {
+                    wanted.next_if_eq(&block);
                     if *found != view.block(block)[..found.len()] {
                         different.push(block);
                     }
@@ -84,38 +98,8 @@ impl Stage {
                 at += length as u64;
             }
         }
-        let numbers = || view.changed.numbers().filter(|block| view.base.get(*block).is_none());
-        if seen < view.base.len() + numbers().count() {
-            // Blocks that lie in holes of the device's file.
-            different = view.base.numbers().chain(numbers()).collect();
-            different.sort_unstable();
-            different.retain(|block| self.differs(*block, view).unwrap_or(true));
-            different.extend(self.left_over(view)?);
-            different.sort_unstable();
-        }
+        different.extend(wanted);
         self.write(&different, view)
-    }
-
-    fn differs(&self, block: u64, view: View<'_>) -> Result<bool, Error> {
-        let mut found = [0; BLOCK_BYTES];
-        self.device.read(&mut found, block * BLOCK_BYTES as u64)?;
-        Ok(found != view.block(block))
-    }
-
-    /// Blocks that are not zero and belong to no part of the view.
-    fn left_over(&mut self, view: View<'_>) -> Result<Vec<u64>, Error> {
-        let mut left = Vec::new();
-        for (start, end) in self.device.extents()? {
-            for block in start / BLOCK_BYTES as u64..end.div_ceil(BLOCK_BYTES as u64) {
-                if view.base.get(block).is_none()
-                    && view.changed.get(block).is_none()
-                    && self.differs(block, view)?
-                {
-                    left.push(block);
-                }
-            }
-        }
-        Ok(left)
     }
 
     /// Writes blocks, neighbours together.

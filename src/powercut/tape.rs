@@ -6,7 +6,7 @@ use std::io::Read;
 
 use super::blocks::Blocks;
 use super::error::Error;
-use super::ledger::Ack;
+use super::ledger::{Ack, NoAck};
 use crate::simdrive::model::{Operation, Request};
 use crate::simdrive::writelog::{Entry, Header, Reader};
 
@@ -51,6 +51,8 @@ pub struct Section {
     pub requests: Vec<Logged>,
     /// Acknowledgements with their positions.
     pub acks: Vec<(usize, Ack)>,
+    /// Other marks with their positions.
+    pub marks: Vec<(usize, String)>,
     /// How many positions it has.
     pub length: usize,
     /// Time of each position, in nanoseconds since the drive was made.
@@ -119,10 +121,10 @@ impl<R: Read> Tape<R> {
                     section.length = position;
                     break;
                 }
-                Entry::Mark { text, .. } => {
-                    // Other marks are no part of the ledger.
-                    section.acks.extend(text.parse().map(|ack| (position, ack)));
-                }
+                Entry::Mark { text, .. } => match text.parse() {
+                    Ok(ack) => section.acks.push((position, ack)),
+                    Err(NoAck) => section.marks.push((position, text.to_owned())),
+                },
                 Entry::Issued { at_ns, request, data } => {
                     apply(&mut self.base, &request, data);
                     open.insert(request.id, section.requests.len());

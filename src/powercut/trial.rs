@@ -1,8 +1,10 @@
-//! One section's images, judged one after the other.
+//! One section's images, judged by all workers and counted in order.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
 
 use super::blocks::{Blocks, View};
+use super::crew::Crew;
 use super::cuts::{Cuts, Image, Torn};
 use super::error::Error;
 use super::judge::{Finding, Scene, Verdict};
@@ -25,8 +27,6 @@ pub struct Trial<'a> {
     pub scene: Scene<'a>,
     /// What a finished copy claims.
     pub claim: Promise,
-    /// Requests that are in the base.
-    laid: usize,
 }
 
 /// How a thing that is not as promised, or not as written, can be seen again.
@@ -89,36 +89,42 @@ impl Tally {
     }
 }
 
-/// Images between two requests are alike where they lack the same: each is mounted once.
-#[derive(Debug, Default)]
-struct Seen {
-    /// Requests and acknowledgements before the cut.
-    before: (usize, usize),
-    judged: HashMap<(Vec<usize>, Option<Torn>), Judged>,
+/// A verdict, and whether something promised has it.
+type Key = (bool, Verdict);
+
+/// Images that are alike: they lack the same, between the same two requests and acknowledgements. One is mounted for all.
+#[derive(Debug)]
+struct Alike {
+    images: Vec<Image>,
+    /// Cuts that are done with these.
+    done: u64,
 }
 
-impl Seen {
-    fn find(&mut self, section: &Section, image: &Image) -> Option<Judged> {
-        let arrived = section.requests.partition_point(|logged| logged.arrived < image.cut);
-        let acknowledged = section.acks.partition_point(|(position, _)| *position < image.cut);
-        if self.before != (arrived, acknowledged) {
-            self.before = (arrived, acknowledged);
-            self.judged.clear();
-        }
-        self.judged.get(&(image.missing.clone(), image.torn)).cloned()
-    }
+/// What came of an image, as far as it is counted.
+#[derive(Debug)]
+struct Outcome {
+    /// The worst of what was promised, and of everything.
+    promised: Verdict,
+    fact: Verdict,
+    /// All data that are found are right; every name is found.
+    data_kept: bool,
+    names_kept: bool,
+    /// The first finding of each kind.
+    firsts: BTreeMap<Key, Finding>,
+}
 
-    fn keep(&mut self, image: &Image, judged: Judged) -> Judged {
-        self.judged.insert((image.missing.clone(), image.torn), judged.clone());
-        judged
-    }
+/// What lies below one worker's images: the base, and what of the section is certain at the last cut.
+struct Ground {
+    blocks: Blocks,
+    /// Requests that are in it.
+    laid: usize,
 }
 
 /// Most images tried to make an example smaller.
 const SHRINKING: usize = 40;
 
 impl<'a> Trial<'a> {
-    /// Nothing is laid yet.
+    /// Nothing is judged yet.
     pub fn new(
         section: &'a Section,
         base: Blocks,
@@ -126,48 +132,50 @@ impl<'a> Trial<'a> {
         scene: Scene<'a>,
         claim: Promise,
     ) -> Trial<'a> {
-        Trial { section, base, cuts, scene, claim, laid: 0 }
+        Trial { section, base, cuts, scene, claim }
     }
 
-    /// Judges images, given cut by cut in order, until `enough` says so, time is up or there is no more. `total` cuts are
-    /// told to `watch`.
+    /// Judges images, given cut by cut (best in order), until `enough` says so, time is up or there is no more. `total`
+    /// cuts are told to `watch`.
     pub fn run(
-        &mut self,
+        &self,
         cuts: impl IntoIterator<Item = Vec<Image>>,
         total: usize,
-        stage: &mut Stage,
+        crew: &mut Crew,
         watch: &dyn Watch,
         enough: impl Fn(&Tally) -> bool,
     ) -> Result<Tally, Error> {
-        let mut tally = Tally::default();
+        let mut tally = Tally { complete: true, ..Tally::default() };
         watch.event(Event::Phase(Phase::Verifying));
-        let mut seen = Seen::default();
-        for (done, images) in (1..).zip(cuts) {
-            self.lay_certain(images.first().map_or(0, |image| image.cut));
-            for image in &images {
+        let work = |alike: &Alike, ground: &mut Ground, stage: &mut Stage| {
+            self.outcome(&alike.images[0], ground, stage)
+        };
+        crew.work(
+            self.alike(cuts.into_iter()),
+            || self.ground(),
+            work,
+            |alike, outcome| {
                 if watch.stop().is_some() {
-                    return Ok(tally);
+                    tally.complete = false;
+                    return ControlFlow::Break(());
                 }
-                let judged = match seen.find(self.section, image) {
-                    Some(judged) => judged,
-                    None => seen.keep(image, self.judge(image, stage)?),
-                };
-                self.count(&mut tally, image, &judged, stage)?;
-                if enough(&tally) {
-                    return Ok(Tally { complete: true, ..tally });
+                for image in &alike.images {
+                    self.count(&mut tally, image, &outcome);
+                    if enough(&tally) {
+                        return ControlFlow::Break(());
+                    }
                 }
-            }
-            watch.event(Event::Progress { done, total: total as u64, unit: Unit::Files });
-        }
-        Ok(Tally { complete: true, ..tally })
+                watch.event(Event::Progress { done: alike.done, total: total as u64, unit: Unit::Files });
+                ControlFlow::Continue(())
+            },
+        )?;
+        self.make_examples_small(&mut tally, crew, watch)?;
+        Ok(tally)
     }
 
-    /// Judges one image. Its cut is not before that of the last one.
+    /// Judges one image.
     pub fn judge(&self, image: &Image, stage: &mut Stage) -> Result<Judged, Error> {
-        let mut changed = Blocks::default();
-        lay(&mut changed, &self.base, self.section, image, self.laid);
-        let view = View { base: &self.base, changed: &changed };
-        stage.judge(view, &self.scene, &self.promised(image.cut))
+        self.judge_on(&mut self.ground(), image, stage)
     }
 
     /// What had been acknowledged by a cut.
@@ -180,78 +188,154 @@ impl<'a> Trial<'a> {
         promised
     }
 
-    /// Lays every request before the first that this cut may take.
-    fn lay_certain(&mut self, cut: usize) {
-        let arrived = self.section.requests.partition_point(|logged| logged.arrived < cut);
-        let first = self.cuts.volatile(cut).first().copied().unwrap_or(arrived);
-        for logged in self.section.requests.get(self.laid..first).unwrap_or_default() {
-            if logged.changes() {
-                let (start, end) = logged.range();
-                self.base.write(None, start, end - start, logged.data.as_deref());
+    /// Puts images together that are alike, in the order of the first of each.
+    fn alike(&self, cuts: impl Iterator<Item = Vec<Image>>) -> impl Iterator<Item = Alike> {
+        let before = |images: &Vec<Image>| {
+            let cut = images.first().map_or(0, |image| image.cut);
+            let arrived = self.section.requests.partition_point(|logged| logged.arrived < cut);
+            (arrived, self.section.acks.partition_point(|(position, _)| *position < cut))
+        };
+        let mut cuts = cuts.peekable();
+        let mut done = 0;
+        let groups = std::iter::from_fn(move || {
+            let first = cuts.next()?;
+            let place = before(&first);
+            let mut group: Vec<Alike> = Vec::new();
+            let mut known: HashMap<(Vec<usize>, Option<Torn>), usize> = HashMap::new();
+            let mut next = Some(first);
+            while let Some(images) = next {
+                done += 1;
+                for image in images {
+                    let number = *known.entry((image.missing.clone(), image.torn)).or_insert(group.len());
+                    match group.get_mut(number) {
+                        Some(alike) => alike.images.push(image),
+                        None => group.push(Alike { images: vec![image], done: 0 }),
+                    }
+                }
+                next = cuts.next_if(|images| before(images) == place);
             }
-        }
-        self.laid = self.laid.max(first);
+            for alike in &mut group {
+                alike.done = done;
+            }
+            Some(group)
+        });
+        groups.flatten()
     }
 
-    fn count(
-        &self,
-        tally: &mut Tally,
-        image: &Image,
-        judged: &Judged,
-        stage: &mut Stage,
-    ) -> Result<(), Error> {
+    fn ground(&self) -> Ground {
+        Ground { blocks: self.base.clone(), laid: 0 }
+    }
+
+    fn judge_on(&self, ground: &mut Ground, image: &Image, stage: &mut Stage) -> Result<Judged, Error> {
+        self.lay_certain(ground, image.cut);
+        let mut changed = Blocks::default();
+        lay(&mut changed, &ground.blocks, self.section, image, ground.laid);
+        stage.judge(View { base: &ground.blocks, changed: &changed }, &self.scene, &self.promised(image.cut))
+    }
+
+    /// Lays every request before the first that this cut may take, and no other.
+    fn lay_certain(&self, ground: &mut Ground, cut: usize) {
+        let arrived = self.section.requests.partition_point(|logged| logged.arrived < cut);
+        let first = self.cuts.volatile(cut).first().copied().unwrap_or(arrived);
+        if first < ground.laid {
+            *ground = self.ground();
+        }
+        for logged in &self.section.requests[ground.laid..first] {
+            if logged.changes() {
+                let (start, end) = logged.range();
+                ground.blocks.write(None, start, end - start, logged.data.as_deref());
+            }
+        }
+        ground.laid = first;
+    }
+
+    fn outcome(&self, image: &Image, ground: &mut Ground, stage: &mut Stage) -> Result<Outcome, Error> {
+        let judged = self.judge_on(ground, image, stage)?;
         let otherwise = if judged.repaired { Verdict::NeedsFsck } else { Verdict::Kept };
         let worst = |promised: bool| {
             let findings = judged.findings.iter().filter(|finding| finding.promised || !promised);
             findings.map(|finding| finding.verdict).max().unwrap_or(otherwise)
         };
-        *tally.verdicts.entry(worst(true)).or_default() += 1;
+        let named = |finding: &Finding| finding.verdict == Verdict::NameLost;
+        let mounted = judged.findings.iter().all(|finding| finding.verdict != Verdict::DoesNotMount);
+        let (promised, fact) = (worst(true), worst(false));
+        let data_kept = mounted && judged.findings.iter().all(named);
+        let names_kept = mounted && !judged.findings.iter().any(named);
+        let mut firsts = BTreeMap::new();
+        for finding in judged.findings {
+            firsts.entry((finding.promised, finding.verdict)).or_insert(finding);
+        }
+        Ok(Outcome { promised, fact, data_kept, names_kept, firsts })
+    }
+
+    fn count(&self, tally: &mut Tally, image: &Image, outcome: &Outcome) {
+        *tally.verdicts.entry(outcome.promised).or_default() += 1;
         *(if image.random { &mut tally.random } else { &mut tally.aimed }) += 1;
         let finished = self.section.done().is_some_and(|done| done < image.cut);
         if image.random && finished {
-            *tally.in_fact.entry(worst(false)).or_default() += 1;
-            let named = |finding: &Finding| finding.verdict == Verdict::NameLost;
-            let mounted = judged.findings.iter().all(|finding| finding.verdict != Verdict::DoesNotMount);
-            tally.data_kept += u64::from(mounted && judged.findings.iter().all(named));
-            tally.names_kept += u64::from(mounted && !judged.findings.iter().any(named));
+            *tally.in_fact.entry(outcome.fact).or_default() += 1;
+            tally.data_kept += u64::from(outcome.data_kept);
+            tally.names_kept += u64::from(outcome.names_kept);
         }
-        for finding in &judged.findings {
+        for (key, finding) in &outcome.firsts {
             // What is not promised is worth an example only once it was acknowledged as finished.
-            let key = (finding.promised, finding.verdict);
-            if !tally.examples.contains_key(&key) && (finding.promised || finished) {
-                let image = self.smallest(image, key, stage)?;
-                tally.examples.insert(key, Example { finding: finding.clone(), image });
+            if (finding.promised || finished) && !tally.examples.contains_key(key) {
+                let example = Example { finding: finding.clone(), image: image.clone() };
+                tally.examples.insert(*key, example);
             }
         }
-        Ok(())
     }
 
-    /// Puts back what is missing, one request after the other, as long as the verdict stays.
-    fn smallest(&self, image: &Image, key: (bool, Verdict), stage: &mut Stage) -> Result<Image, Error> {
-        let mut smallest = image.clone();
-        let mut shows = |candidate: &Image| -> Result<bool, Error> {
-            let judged = self.judge(candidate, stage)?;
-            Ok(judged.findings.iter().any(|finding| (finding.promised, finding.verdict) == key))
+    fn make_examples_small(
+        &self,
+        tally: &mut Tally,
+        crew: &mut Crew,
+        watch: &dyn Watch,
+    ) -> Result<(), Error> {
+        let examples: Vec<(Key, Example)> =
+            tally.examples.iter().map(|(key, example)| (*key, example.clone())).collect();
+        crew.work(
+            examples.into_iter(),
+            || self.ground(),
+            |(key, example), ground, stage| self.smallest(example, *key, ground, stage),
+            |(key, _), smallest| {
+                tally.examples.insert(key, smallest);
+                if watch.stop().is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            },
+        )
+    }
+
+    /// Puts back what is missing, half, a quarter, one request at a time, as long as the verdict stays.
+    fn smallest(
+        &self,
+        example: &Example,
+        key: Key,
+        ground: &mut Ground,
+        stage: &mut Stage,
+    ) -> Result<Example, Error> {
+        let mut smallest = example.clone();
+        let mut shows = |image: Image| -> Result<Option<Example>, Error> {
+            let outcome = self.outcome(&image, ground, stage)?;
+            Ok(outcome.firsts.get(&key).map(|finding| Example { finding: finding.clone(), image }))
         };
-        let whole = Image { missing: Vec::new(), torn: None, ..image.clone() };
-        if whole == smallest {
+        let whole = Image { missing: Vec::new(), torn: None, ..smallest.image.clone() };
+        if whole == smallest.image {
             return Ok(smallest);
         }
-        if shows(&whole)? {
+        if let Some(whole) = shows(whole)? {
             return Ok(whole);
         }
-        let mut step = smallest.missing.len().div_ceil(2);
+        let mut step = smallest.image.missing.len().div_ceil(2);
         let mut tried = 0;
         while step > 0 && tried < SHRINKING {
             let mut at = 0;
-            while at < smallest.missing.len() && tried < SHRINKING {
-                let mut candidate = smallest.clone();
+            while at < smallest.image.missing.len() && tried < SHRINKING {
+                let mut candidate = smallest.image.clone();
                 candidate.missing.drain(at..(at + step).min(candidate.missing.len()));
                 tried += 1;
-                if candidate.missing != smallest.missing && shows(&candidate)? {
-                    smallest = candidate;
-                } else {
-                    at += step;
+                match shows(candidate)? {
+                    Some(smaller) => smallest = smaller,
+                    None => at += step,
                 }
             }
             step = if step == 1 { 0 } else { step.div_ceil(2) };

@@ -2,12 +2,14 @@
 //!
 //! A tree is a list of directories, top first. One *group* of them (the whole tree, or each directory alone, as
 //! [`Scope`] says) goes through the passes in order: copy, hint, settle, sync files, sync directories. The file with
-//! the moving of bytes is `copy`, with the passes `passes`, with syncs at the same time `together`.
+//! the moving of bytes is `copy`, with writes in batches `aio`, with the passes `passes`, with syncs at the same time
+//! `together`.
 //!
 //! Invariants: nothing is removed; a destination that exists is never touched; a failed sync ends the copy, for a second
 //! one could succeed on data that are lost; no memory is taken per call, and per file only where files are sorted, kept
 //! open or synced at the same time.
 
+mod aio;
 mod calls;
 mod copy;
 mod listing;
@@ -23,8 +25,9 @@ use nix::errno::Errno;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::means::Means;
-use super::policy::{Axes, Every, Hint, Policy, Scope, SyncWhen, Via};
+use super::policy::{Axes, CopyBy, Every, Hint, Policy, Scope, SyncWhen, Via};
 use crate::results::{Phases, Promise};
+use crate::sys::aio::Batch;
 use crate::sys::error::reason;
 use crate::sys::kernel::{Call, Fault, Kernel};
 use crate::sys::uring::Ring;
@@ -144,6 +147,7 @@ struct Tools {
     held: Held,
     pool: Option<ThreadPool>,
     ring: Option<Ring>,
+    batch: Option<Batch>,
 }
 
 impl<'k, K: Kernel> Engine<'k, K> {
@@ -158,6 +162,7 @@ impl<'k, K: Kernel> Engine<'k, K> {
             .transpose()
             .map_err(|_| failed(Errno::EAGAIN))?;
         let ring = (axes.via == Via::IoUring).then(|| Ring::new(jobs)).transpose().map_err(failed)?;
+        let batch = (axes.copy == CopyBy::Aio).then(Batch::new).transpose().map_err(failed)?;
         let tools = Tools {
             means,
             buffer: Buffer::new(),
@@ -165,6 +170,7 @@ impl<'k, K: Kernel> Engine<'k, K> {
             held: Held::default(),
             pool,
             ring,
+            batch,
         };
         Ok(Self { kernel, policy: policy.clone(), tools })
     }

@@ -11,6 +11,7 @@ use nix::sys::resource::{Resource, getrlimit};
 use tempfile::NamedTempFile;
 
 use super::policy::Policy;
+use crate::sys::aio::Batch;
 use crate::sys::direct::direct_alignment;
 use crate::sys::error::reason;
 use crate::sys::kernel::{Call, Fault, Kernel};
@@ -45,6 +46,12 @@ pub enum Unavailable {
     /// Direct writes must be larger than PostgreSQL's copy buffer.
     #[error("direct I/O needs blocks of {0} bytes, more than the copy buffer has")]
     DirectBlock(usize),
+    /// No AIO.
+    #[error("AIO is not available ({})", reason(*.0))]
+    Aio(Errno),
+    /// Space cannot be allocated before it is written.
+    #[error("the file system allocates nothing beforehand ({})", reason(*.0))]
+    Allocate(Errno),
     /// No ring.
     #[error("io_uring is not available ({})", reason(*.0))]
     IoUring(Errno),
@@ -59,6 +66,8 @@ impl Unavailable {
         match self {
             Self::Reflink(_) => "no-reflink",
             Self::DirectIo(_) | Self::DirectBlock(_) => "no-direct-io",
+            Self::Aio(_) => "no-aio",
+            Self::Allocate(_) => "no-fallocate",
             Self::IoUring(_) => "no-io-uring",
             Self::Fault(_) => "not-writable",
         }
@@ -81,6 +90,12 @@ impl Means {
         let mut means = Self::default();
         if needs.io_uring {
             Ring::new(policy.axes().jobs).map_err(Unavailable::IoUring)?;
+        }
+        if needs.aio {
+            Batch::new().map_err(Unavailable::Aio)?;
+            let file = trial_file(directory)?;
+            let blocks = 2 * DIRECT_BLOCK_BYTES as u64;
+            Real.fallocate(file.as_file().as_fd(), 0, blocks).map_err(Unavailable::Allocate)?;
         }
         if needs.reflink {
             let (from, to) = (trial_file(directory)?, trial_file(directory)?);

@@ -34,6 +34,8 @@ pub struct Needs {
     pub reflink: bool,
     /// Files that can be opened with O_DIRECT.
     pub direct_io: bool,
+    /// Linux AIO, and space that is allocated before it is written.
+    pub aio: bool,
     /// io_uring, not switched off by sysctl or seccomp.
     pub io_uring: bool,
     /// A private copy of the source on the same file system: the original could be left with shared extents.
@@ -73,9 +75,10 @@ impl Policy {
         Needs {
             whole_file_system_sync: axes.sync == SyncWhen::Syncfs,
             reflink: axes.copy == CopyBy::Reflink,
-            direct_io: axes.copy == CopyBy::Direct,
+            direct_io: matches!(axes.copy, CopyBy::Direct | CopyBy::Aio),
+            aio: axes.copy == CopyBy::Aio,
             io_uring: axes.via == Via::IoUring,
-            staged_source: axes.copy != CopyBy::ReadWrite,
+            staged_source: !matches!(axes.copy, CopyBy::ReadWrite | CopyBy::Aio),
         }
     }
 

@@ -4,10 +4,9 @@ use std::collections::HashSet;
 
 use super::arms::median_of;
 use super::layout::{Align, Row, Table, paragraph};
-use super::stack_words::{cache_line, storage_line};
+use super::servers::{closing, differing_labels, findings, places, rounds, servers};
 use super::{notes, units};
-use crate::results::{Arm, Comparison, Databases, Document, Sample, Server};
-use crate::stats::Verdict;
+use crate::results::{Arm, Databases, Document, Sample};
 
 const STRATEGY: &str = "strategy";
 
@@ -25,45 +24,7 @@ pub(super) fn header(document: &Document) -> String {
         };
         text += &paragraph(&format!("Template: {}{counted}.", input.template), 0);
     }
-    for place in &document.places {
-        let simulated = if place.simulated { "SIMULATED: " } else { "" };
-        text += &paragraph(&format!("Data: {simulated}{} ({}).", place.path, storage_line(&place.stack)), 0);
-        text += &paragraph(&cache_line(&place.stack), 0);
-    }
-    text
-}
-
-/// Servers that are built alike share what is said of that.
-pub(super) fn servers(servers: &[Server]) -> String {
-    let names = |servers: &[Server]| -> Vec<String> {
-        servers.iter().map(|server| format!("{} {}", server.name, words_of_version(server))).collect()
-    };
-    let alike = servers.windows(2).all(|pair| pair[0].built == pair[1].built);
-    let settings = servers.first().map_or_else(String::new, |server| {
-        server.settings.iter().map(|(name, value)| format!(", {name}={value}")).collect::<Vec<_>>().concat()
-    });
-    match servers.first() {
-        Some(first) if alike => {
-            let all = match servers.len() {
-                1 => "",
-                2 => " in both",
-                _ => " in all",
-            };
-            format!("{}; {}{all}{settings}.", names(servers).join(", "), first.built)
-        }
-        _ => {
-            let each: Vec<String> = servers
-                .iter()
-                .map(|server| format!("{} {}: {}", server.name, server.version, server.built))
-                .collect();
-            format!("{}{settings}.", each.join("; "))
-        }
-    }
-}
-
-/// A server that is called by its version is not told it twice.
-fn words_of_version(server: &Server) -> &str {
-    if server.version.starts_with(&server.name) { "(PostgreSQL)" } else { &server.version }
+    text + &places(document)
 }
 
 /// The table, what it shows, notes, and what is needed to repeat it.
@@ -87,35 +48,14 @@ pub(super) fn results(document: &Document) -> String {
     text + &closing(document)
 }
 
-/// What is needed to repeat the run.
-pub(super) fn closing(document: &Document) -> String {
-    let (rounds, seed, kernel) = (rounds(document) as u64, document.seed, &document.host.kernel);
-    let planned = document.plan.as_ref().map_or(rounds, |plan| u64::from(plan.rounds));
-    let done = if document.complete {
-        units::count(planned, "round")
-    } else {
-        format!("INCOMPLETE, {rounds} of {}", units::count(planned, "round"))
-    };
-    paragraph(&format!("{done}, seed {seed}, kernel {kernel}."), 0)
-}
-
-fn rounds(document: &Document) -> usize {
-    document.arms.iter().filter_map(|arm| arm.summary.as_ref()).map(|summary| summary.n).max().unwrap_or(0)
-}
-
 fn first(arm: &Arm) -> Option<&Databases> {
     arm.samples.first().and_then(|sample| sample.databases.as_ref())
 }
 
 /// Columns of the table that are labels: the strategy last, what else differs before it.
 fn label_columns(arms: &[&Arm]) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for (name, value) in arms.iter().flat_map(|arm| arm.labels.iter()) {
-        let differs = arms.iter().any(|arm| arm.labels.get(name) != Some(value));
-        if name != STRATEGY && (differs || name == "server") && !names.iter().any(|known| known == name) {
-            names.push(name.to_owned());
-        }
-    }
+    let mut names = differing_labels(arms);
+    names.retain(|name| name != STRATEGY);
     names.push(STRATEGY.to_owned());
     names
 }
@@ -175,64 +115,6 @@ fn wal_size(bytes: u64) -> String {
 
 fn of_databases(arm: &Arm, value: impl Fn(&Databases) -> Option<u64>) -> Option<u64> {
     median_of(arm, |sample: &Sample| sample.databases.as_ref().and_then(&value))
-}
-
-/// One sentence a comparison; where no arm has rounds enough, one in all.
-pub(super) fn findings(document: &Document) -> Vec<String> {
-    let rounds = document.comparisons.iter().map(|comparison| comparison.rounds).max().unwrap_or(0);
-    if document.comparisons.iter().all(|comparison| comparison.verdict == Verdict::TooFewRounds) {
-        let few = format!("too few rounds for a verdict ({rounds}; 6 are needed).");
-        return if document.comparisons.is_empty() { Vec::new() } else { vec![few] };
-    }
-    document.comparisons.iter().map(|comparison| finding(document, comparison)).collect()
-}
-
-fn finding(document: &Document, comparison: &Comparison) -> String {
-    let shown = |name: &str| document.arms.iter().find(|arm| arm.name == name);
-    let (Some(baseline), Some(arm)) = (shown(&comparison.baseline), shown(&comparison.arm)) else {
-        return String::new();
-    };
-    let [ratio, low, high] = units::ratios(super::arms::gain(comparison));
-    if arm.labels.get("control").is_some() {
-        return format!("A/A control: {low} to {high}.");
-    }
-    let (common, mine, theirs) = (common(baseline, arm), own(arm, baseline), own(baseline, arm));
-    let rounds = comparison.rounds;
-    let said = match comparison.verdict {
-        Verdict::Faster => format!(
-            "{mine} is {ratio} times as fast as {theirs} ({low} to {high}), {} of {rounds} rounds",
-            comparison.wins
-        ),
-        Verdict::Slower => format!(
-            "{mine} takes {ratio} times as long as {theirs} ({low} to {high}), {} of {rounds} rounds",
-            rounds - comparison.wins.min(rounds)
-        ),
-        Verdict::NoDifferenceShown => {
-            format!("{mine} against {theirs}: no difference shown ({low} to {high})")
-        }
-        Verdict::TooFewRounds => format!("{mine} against {theirs}: too few rounds for a verdict ({rounds})"),
-        Verdict::Drifting => {
-            format!("{mine} against {theirs}: drifting, two copies of the baseline differ as much")
-        }
-    };
-    if common.is_empty() { format!("{said}.") } else { format!("{common}: {said}.") }
-}
-
-/// What an arm has that the other has not.
-fn own(arm: &Arm, other: &Arm) -> String {
-    let values: Vec<&str> = arm
-        .labels
-        .iter()
-        .filter(|(name, value)| other.labels.get(name) != Some(*value))
-        .map(|(_, value)| value)
-        .collect();
-    values.join(", ")
-}
-
-/// What two arms have in common, as far as their names tell it.
-fn common(one: &Arm, other: &Arm) -> String {
-    let parts: Vec<&str> = one.name.split(" / ").collect();
-    other.name.split(" / ").filter(|part| parts.contains(part)).collect::<Vec<_>>().join(", ")
 }
 
 /// The calls of one untimed CREATE by arm.
@@ -324,8 +206,8 @@ pub fn recommendation(document: &Document) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Kind, Labels, Phases};
-    use crate::stats;
+    use crate::results::{Comparison, Kind, Labels, Phases, Server};
+    use crate::stats::{self, Verdict};
 
     fn arm(server: &str, strategy: &str, took_ms: u64) -> Arm {
         let sample = |round: u32| {

@@ -41,6 +41,28 @@ pub(super) fn hanging(head: &str, text: &str) -> String {
     paragraph(&(together(head) + text), width(head))
 }
 
+/// A command as a shell takes it: lines end in a backslash, and a word that is longer than a line goes on at its begin.
+pub(super) fn command(text: &str, indent: usize) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let mut line = " ".repeat(indent);
+    for (number, word) in text.split(' ').enumerate() {
+        if number > 0 && width(&line) + 1 + width(word) > WIDTH - 2 {
+            lines.push(line + " \\");
+            line = " ".repeat(indent + 2);
+        } else if number > 0 {
+            line.push(' ');
+        }
+        for letter in word.chars() {
+            if width(&line) == WIDTH - 1 {
+                lines.push(std::mem::take(&mut line) + "\\");
+            }
+            line.push(letter);
+        }
+    }
+    lines.push(line);
+    lines.iter().fold(String::new(), |text, line| text + line + "\n")
+}
+
 /// A paragraph marked as a warning for those who see colour.
 pub(super) fn warning(text: &str) -> String {
     format!("{YELLOW}{}{YELLOW:#}\n", paragraph(text, 0).trim_end())
@@ -142,6 +164,16 @@ mod tests {
         assert_eq!(text.lines().count(), 4);
         assert_eq!(paragraph("a  b c", 0), "a b c\n");
         assert_eq!(paragraph("", 0), "\n");
+    }
+
+    #[test]
+    fn a_command_can_be_pasted_whatever_its_length() {
+        let long = format!("run --image {} --log x", "12,".repeat(60));
+        let text = command(&long, 4);
+        assert!(text.lines().all(|line| width(line) <= WIDTH), "{text}");
+        let pasted = shell_words::split(&text).expect("a shell can read it");
+        assert_eq!(pasted, shell_words::split(&long).expect("a shell can read it"));
+        assert_eq!(command("run x", 4), "    run x\n");
     }
 
     #[test]

@@ -9,16 +9,20 @@ mod copy;
 mod createdb;
 mod drive;
 mod finding;
+mod fit;
 mod layout;
 mod notes;
 mod pg_layout;
+mod pgbench;
 mod plug;
+mod plug_postgres;
 mod price;
 mod probe;
 mod published;
 mod pulled;
 mod rates;
 mod restore;
+mod servers;
 mod stack_words;
 mod states;
 mod units;
@@ -27,6 +31,7 @@ pub use compare::pairs;
 pub use copy::closing;
 pub use createdb::recommendation;
 pub use drive::drive;
+pub use fit::fit;
 pub use pg_layout::pg_test_fsync;
 pub use units::{duration, size};
 
@@ -52,9 +57,11 @@ pub fn header(document: &Document) -> String {
         Kind::Published => String::new(),
         Kind::Price => price::header(document),
         Kind::Createdb => createdb::header(document),
+        Kind::Plug if !document.servers.is_empty() => plug_postgres::header(document),
         Kind::Plug if document.pulled.is_some() => pulled::header(document),
         Kind::Plug => plug::header(document),
         Kind::Restore => restore::header(document),
+        Kind::Pgbench => pgbench::header(document),
         _ => copy::header(document),
     }
 }
@@ -71,9 +78,11 @@ pub fn results(document: &Document) -> String {
         Kind::Published => published::results(document),
         Kind::Price => price::results(document),
         Kind::Createdb => createdb::results(document),
+        Kind::Plug if !document.servers.is_empty() => plug_postgres::results(document),
         Kind::Plug if document.pulled.is_some() => pulled::results(document),
         Kind::Plug => plug::results(document),
         Kind::Restore => restore::results(document),
+        Kind::Pgbench => pgbench::results(document),
         _ => copy::results(document),
     }
 }

@@ -116,6 +116,8 @@ mod tests {
             mad_ns: 0,
             median_ci95_ns: None,
             ops_per_sec: Some(ops_per_sec),
+            median_tps: None,
+            median_tps_ci95: None,
         };
         Arm {
             labels: Labels::new().with("block", block).with("method", method),

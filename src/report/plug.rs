@@ -1,7 +1,7 @@
 //! Power cuts for the terminal: whether the checker can be trusted, what was promised beside what was kept, the smallest
 //! examples. Nothing is ever called safe.
 
-use super::layout::{Align, Row, Table, hanging, paragraph, together, warning};
+use super::layout::{Align, Row, Table, command, hanging, paragraph, together, warning};
 use super::{notes, units};
 use crate::results::{Arm, CutExample, Document, PlantedFault, PowerCuts, Promise};
 
@@ -24,6 +24,11 @@ pub(super) fn results(document: &Document) -> String {
     for arm in &document.arms {
         text += &arm.power_cuts.as_ref().map_or_else(String::new, |cuts| meaning(arm, cuts));
     }
+    let examples =
+        document.arms.iter().filter_map(|arm| arm.power_cuts.as_ref()).flat_map(|cuts| &cuts.examples);
+    if examples.count() > 0 && lacks_log(document) {
+        text += &paragraph("FILE is a write log, which this run did not keep: --write-log FILE does.", 0);
+    }
     for note in &document.notes {
         text += &notes::line(note);
     }
@@ -31,7 +36,7 @@ pub(super) fn results(document: &Document) -> String {
     text + &paragraph(&format!("{complete}seed {}, kernel {}.", document.seed, document.host.kernel), 0)
 }
 
-fn checker(document: &Document) -> String {
+pub(super) fn checker(document: &Document) -> String {
     let right = |fault: &&PlantedFault| match fault.wanted.as_str() {
         "caught" => fault.caught > 0,
         "passes" => fault.caught == 0,
@@ -127,20 +132,108 @@ fn meaning(arm: &Arm, cuts: &PowerCuts) -> String {
     text
 }
 
-fn counted(cuts: &PowerCuts) -> String {
+pub(super) fn counted(cuts: &PowerCuts) -> String {
     let all = cuts.cuts + cuts.aimed;
     let bad = cuts.verdicts.iter().filter(|(verdict, _)| !["kept", "needs-fsck"].contains(&verdict.as_str()));
     let bad: Vec<String> = bad.map(|(verdict, count)| format!("{verdict} {count}")).collect();
     format!("of {}: {}.", units::count(all, "image"), bad.join(", "))
 }
 
-fn shown(example: &CutExample) -> String {
+pub(super) fn shown(example: &CutExample) -> String {
     let lacking = match example.missing {
         0 => "with nothing missing of what had been sent".to_owned(),
         count => format!("with {} missing or torn", units::count(count, "write")),
     };
     let promised = if example.promised { "" } else { ", not promised" };
     let head = format!("  {}{promised}: ", example.verdict);
-    hanging(&head, &format!("{} {}, {lacking}", example.path, example.detail))
-        + &hanging("    ", &example.command)
+    hanging(&head, &format!("{} {}, {lacking}", example.path, example.detail)) + &command(&example.command, 4)
+}
+
+/// Where the write log was not kept, its commands lack it.
+fn lacks_log(document: &Document) -> bool {
+    let kept = |word: &String| word.starts_with("--write-log") || word.starts_with("--from-log");
+    !document.argv.iter().any(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::Kind;
+    use crate::results::plug::InFact;
+
+    /// A document whose one arm promised everything.
+    fn document(cuts: PowerCuts) -> Document {
+        let arm = Arm {
+            name: "immediate".to_owned(),
+            promise: Some(Promise::Tree),
+            power_cuts: Some(cuts),
+            ..Arm::default()
+        };
+        Document { arms: vec![arm], injector_valid: Some(true), complete: true, ..Document::new(Kind::Plug) }
+    }
+
+    fn verdicts(counts: &[(&str, u64)]) -> crate::results::plug::Verdicts {
+        counts.iter().map(|(verdict, count)| ((*verdict).to_owned(), *count)).collect()
+    }
+
+    /// Without line breaks.
+    fn told(text: &str) -> String {
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn no_loss_in_five_cuts_is_told_with_its_bound_and_never_as_safe() {
+        let in_fact = InFact { cuts: 3, verdicts: verdicts(&[("kept", 3)]), ..InFact::default() };
+        let cuts = PowerCuts {
+            cuts: 5,
+            verdicts: verdicts(&[("kept", 5)]),
+            promise_kept: true,
+            bound_95: Some(crate::stats::bound_95(5)),
+            in_fact,
+            ..PowerCuts::default()
+        };
+        let text = results(&document(cuts));
+        assert!(text.contains("no broken promise seen at 5 random cuts"), "{text}");
+        assert!(told(&text).contains("at 95 % confidence at most 45.1 %"), "{text}");
+        assert!(!text.contains("safe"), "{text}");
+    }
+
+    #[test]
+    fn each_class_of_damage_is_counted_by_its_own_name() {
+        let damage = [
+            "resurrected",
+            "name-lost",
+            "lost",
+            "torn",
+            "stale",
+            "misplaced",
+            "does-not-mount",
+            "needs-fsck",
+        ];
+        let counts: Vec<(&str, u64)> = damage.into_iter().zip(2..).collect();
+        let example = |verdict: &str| CutExample {
+            verdict: verdict.to_owned(),
+            promised: true,
+            path: "place/copy/1".to_owned(),
+            detail: "size 0".to_owned(),
+            command: format!("fsynclab plug copy --image {}", "1234,".repeat(30)),
+            ..CutExample::default()
+        };
+        let cuts = PowerCuts {
+            aimed: 44,
+            verdicts: verdicts(&counts),
+            examples: damage.into_iter().map(example).collect(),
+            ..PowerCuts::default()
+        };
+        let text = results(&document(cuts));
+        let told = told(&text);
+        for (verdict, count) in &counts[..7] {
+            assert!(told.contains(&format!("{verdict} {count}")), "{verdict}: {text}");
+            assert!(text.contains(&format!("  {verdict}: place/copy/1 size 0")), "{verdict}: {text}");
+        }
+        assert!(told.contains("9 images had to be repaired first."), "{text}");
+        assert!(told.contains("--write-log FILE does"), "{text}");
+        let plain = anstream::adapter::strip_str(&text).to_string();
+        assert!(plain.lines().all(|line| line.chars().count() <= 79), "{text}");
+    }
 }

@@ -266,6 +266,8 @@ mod tests {
             mad_ns: 0,
             median_ci95_ns: None,
             ops_per_sec: Some(1e9 / operation_ns as f64),
+            median_tps: None,
+            median_tps_ci95: None,
         };
         let latency = Percentiles {
             n: 1000,

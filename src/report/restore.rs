@@ -1,9 +1,8 @@
 //! A run of restores for the terminal: what was restored where, the table of real, user and sys, the parts, the rows.
 
 use super::arms::median_of;
-use super::createdb::{closing, findings, servers};
 use super::layout::{Align, Row, Table, paragraph};
-use super::stack_words::{cache_line, storage_line};
+use super::servers::{closing, findings, label_columns, places, servers};
 use super::{notes, units};
 use crate::results::{Arm, Document, Restored, Sample};
 
@@ -24,20 +23,15 @@ pub(super) fn header(document: &Document) -> String {
     if let Some(input) = &document.input {
         text += &paragraph(&format!("Restored: {}, {}.", input.template, units::size(input.bytes)), 0);
     }
-    for place in &document.places {
-        let simulated = if place.simulated { "SIMULATED: " } else { "" };
-        text += &paragraph(&format!("Data: {simulated}{} ({}).", place.path, storage_line(&place.stack)), 0);
-        text += &paragraph(&cache_line(&place.stack), 0);
-    }
-    text
+    text + &places(document)
 }
 
 /// The table, what it shows, the parts, the rows, notes.
 pub(super) fn results(document: &Document) -> String {
     let arms: Vec<&Arm> = document.arms.iter().collect();
     let mut text = table(&arms).render() + "\n";
-    for sentence in findings(document).into_iter().chain(parts(&arms)).chain(device(&arms)).chain(rows(&arms))
-    {
+    let told = [parts(&arms), bounds(&arms), device(&arms), segments(&arms), rows(&arms)];
+    for sentence in findings(document).into_iter().chain(told.into_iter().flatten()) {
         text += &paragraph(&sentence, 0);
     }
     let slowest = arms.iter().filter_map(|arm| arm.summary.as_ref()).max_by_key(|summary| summary.max_ns);
@@ -50,21 +44,6 @@ pub(super) fn results(document: &Document) -> String {
         text += &notes::line(note);
     }
     text + &closing(document)
-}
-
-/// Columns that are labels: those that differ, the server's where none does.
-fn label_columns(arms: &[&Arm]) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for (name, value) in arms.iter().flat_map(|arm| arm.labels.iter()) {
-        let differs = arms.iter().any(|arm| arm.labels.get(name) != Some(value));
-        if differs && !names.iter().any(|known| known == name) {
-            names.push(name.to_owned());
-        }
-    }
-    if names.is_empty() {
-        names.push("server".to_owned());
-    }
-    names
 }
 
 fn table(arms: &[&Arm]) -> Table {
@@ -129,6 +108,73 @@ fn parts(arms: &[&Arm]) -> Option<String> {
         })
         .collect();
     Some(format!("Parts ({}): {}.", arm.name, told.join(", ")))
+}
+
+/// What holds a part up, and what it is called.
+const HELD_UP_BY: [(&str, &str); 7] = [
+    ("device", "the device"),
+    ("checkpoint", "checkpoints at the same time"),
+    ("one-cpu", "one CPU"),
+    ("cpu", "the CPUs"),
+    ("client", "the client that sends"),
+    ("lock", "locks"),
+    ("other", "other waits"),
+];
+
+/// By what each part of the load is bound that takes a twentieth of the time, of the first arm.
+fn bounds(arms: &[&Arm]) -> Option<String> {
+    let arm = arms.iter().find(|arm| arm.summary.is_some())?;
+    let whole_ns = arm.summary.as_ref()?.median_ns;
+    let part_ns = |name: &str| median_of(arm, |sample| sample.phases.get(name).copied()).unwrap_or(0);
+    let mut told: Vec<String> = Vec::new();
+    for (name, words) in PARTS {
+        if part_ns(name) < whole_ns / 20 {
+            continue;
+        }
+        let waits = waits_of(arm, name.trim_end_matches("_ns"));
+        let all: u64 = waits.iter().map(|(_, ns)| ns).sum();
+        match waits.iter().max_by_key(|(_, ns)| *ns) {
+            Some((by, ns)) => {
+                let single =
+                    if name == "indexes_ns" { single_index(arm, part_ns(name)) } else { String::new() };
+                told.push(format!(
+                    "{words} by {by} ({:.0} % of what was seen){single}",
+                    100.0 * *ns as f64 / all as f64
+                ));
+            }
+            // It writes what the load has left in memory, and syncs it.
+            None if name == "checkpoint_ns" => told.push(format!("{words} by the device")),
+            None => {}
+        }
+    }
+    (!told.is_empty()).then(|| format!("Bound ({}): {}.", arm.name, told.join(", ")))
+}
+
+fn waits_of(arm: &Arm, part: &str) -> Vec<(&'static str, u64)> {
+    let counted = arm.samples.iter().filter(|sample| !sample.ignored);
+    let seen: Vec<_> = counted.filter_map(|sample| sample.restored.as_ref()?.waits_ns.get(part)).collect();
+    let sum = |wait: &str| seen.iter().filter_map(|waits| waits.get(wait)).sum::<u64>();
+    HELD_UP_BY.iter().map(|(wait, words)| (*words, sum(wait))).filter(|(_, ns)| *ns > 0).collect()
+}
+
+/// An index that takes more than half of the time of all.
+fn single_index(arm: &Arm, indexes_ns: u64) -> String {
+    let slowest = median_of(arm, |sample| sample.restored.as_ref()?.slowest_index_ns).unwrap_or(0);
+    if slowest > indexes_ns / 2 { ", most of it a single index".to_owned() } else { String::new() }
+}
+
+/// The WAL segments of each arm.
+fn segments(arms: &[&Arm]) -> Option<String> {
+    let told: Vec<String> = arms
+        .iter()
+        .filter_map(|arm| {
+            let all = median_of(arm, |sample| sample.restored.as_ref()?.wal_segments)?;
+            let recycled = median_of(arm, |sample| sample.restored.as_ref()?.wal_segments_recycled);
+            let recycled = recycled.map(|recycled| format!(" ({recycled} recycled)")).unwrap_or_default();
+            Some(format!("{} {all}{recycled}", arm.name))
+        })
+        .collect();
+    (!told.is_empty()).then(|| format!("WAL segments made or recycled: {}.", told.join("; ")))
 }
 
 fn slowest_index(arm: &Arm) -> String {

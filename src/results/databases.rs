@@ -34,6 +34,9 @@ pub struct Server {
     pub scratch: bool,
     /// The place of a scratch cluster.
     pub place: Option<String>,
+    /// That of its WAL, where it is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wal_place: Option<String>,
     /// How it was built and made: `assertions off, 8 kB blocks, checksums on`.
     pub built: String,
     /// Settings for all arms, as asked for.

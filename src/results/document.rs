@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Baseline, CacheVerdict, Labels, Note, PerOperation, PlantedFault, PowerCuts, Promise, PublishedSet,
-    Pulled, Sample, Server, Stack, SyncVerdict,
+    Baseline, CacheVerdict, Labels, Note, PerOperation, PlantedFault, Plausibility, PowerCuts, Promise,
+    PublishedSet, Pulled, Recoveries, Sample, Server, Stack, SyncVerdict, WalPlace,
 };
 use crate::stats::{Percentiles, Summary, Verdict};
 
@@ -71,6 +71,9 @@ pub struct Document {
     /// The servers measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<Server>,
+    /// Of pgbench: where their WAL lies.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wal_places: Vec<WalPlace>,
     /// What a reader must know.
     pub notes: Vec<Note>,
 }
@@ -104,6 +107,7 @@ impl Document {
             planted: Vec::new(),
             pulled: None,
             servers: Vec::new(),
+            wal_places: Vec::new(),
             notes: Vec::new(),
         }
     }
@@ -129,6 +133,8 @@ pub enum Kind {
     Plug,
     /// Dumps loaded into real servers.
     Restore,
+    /// pgbench on real servers.
+    Pgbench,
 }
 
 /// Name and version of the program.
@@ -235,9 +241,15 @@ pub struct Arm {
     /// What somebody else felt who synced beside the trials that are not ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bystander: Option<Bystander>,
+    /// Of pgbench: whether commits can be so fast.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plausibility: Option<Plausibility>,
     /// What came of power cuts.
     #[serde(flatten)]
     pub power_cuts: Option<PowerCuts>,
+    /// How a server recovered from them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recoveries: Option<Recoveries>,
 }
 
 /// Syncs of somebody else on the same file system; latencies from the moment each was due, in nanoseconds.

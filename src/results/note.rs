@@ -74,6 +74,8 @@ pub enum NoteCode {
     Outliers,
     /// A line of a published output could not be read.
     UnreadLine,
+    /// A neighbour's unsynced data lay on the same file system when each trial began.
+    DirtyNeighbour,
     /// The place cannot keep the bystander's rate, even without a copy.
     Overloaded,
     /// What was measured happened on a simulated drive.
@@ -92,9 +94,11 @@ pub enum NoteCode {
     CopiedDiffers,
     /// Something could not be measured here.
     NotMeasured,
+    /// Clients wait for each other more than for the disk.
+    Contended,
     /// How far down a cut of the power, or of less, reaches.
     CutReach,
-    /// pg_restore met errors and went on: what was restored is not all that was dumped.
+    /// pg_restore or pgbench met errors and went on: what was done is not all that was asked for.
     ErrorsIgnored,
 }
 

@@ -1,7 +1,8 @@
 //! What a trial of a restore adds to a sample.
 
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 
 /// A database restored; all fields of its sample.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,6 +15,16 @@ pub struct Restored {
     pub wal_bytes: u64,
     /// Text of the dump.
     pub bytes: u64,
+    /// WAL segments made anew or recycled from old ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wal_segments: Option<u64>,
+    /// Those of them that were recycled; known of scratch clusters, from their log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wal_segments_recycled: Option<u64>,
+    /// By part of the load (`tables`, `indexes`, …): how long its sessions were seen waiting for what (`device`,
+    /// `checkpoint`, `client`, `lock`, `other`) or computing (`cpu`), in nanoseconds.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub waits_ns: BTreeMap<String, BTreeMap<String, u64>>,
     /// Checkpoints begun, the last one of the trial included.
     pub checkpoints: u64,
     /// Transactions committed in the database by the load.
@@ -30,10 +41,4 @@ pub struct Restored {
     /// How long, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowest_index_ns: Option<u64>,
-}
-
-/// From all fields of a sample, which stay there for others: a flattened struct that is not there would take those of its
-/// fields that another kind has too.
-pub(super) fn read<'de, D: Deserializer<'de>>(fields: D) -> Result<Option<Restored>, D::Error> {
-    Ok(serde_json::from_value(Value::Object(Map::deserialize(fields)?)).ok())
 }

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 
-use super::{Databases, Restored};
+use super::{Benched, Databases, Restored};
 
 /// Named parts of a trial that exclude each other, in nanoseconds; each name ends in `_ns`.
 pub type Phases = BTreeMap<String, u64>;
@@ -61,9 +63,15 @@ pub struct Sample {
     /// What the disk did; absent where no whole disk is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceCounters>,
+    /// What the disk of the WAL did, where that is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wal_device: Option<DeviceCounters>,
     /// Of a trial of a restore.
-    #[serde(flatten, deserialize_with = "super::restored::read")]
+    #[serde(flatten, deserialize_with = "read_flat")]
     pub restored: Option<Restored>,
+    /// Of a trial of pgbench.
+    #[serde(flatten, deserialize_with = "read_flat")]
+    pub benched: Option<Benched>,
     /// Of a trial of CREATE DATABASE; its `calls` are those of the backend in one untimed CREATE before the first trial.
     #[serde(flatten)]
     pub databases: Option<Databases>,
@@ -74,4 +82,10 @@ impl Sample {
     pub fn operation_ns(&self) -> u64 {
         self.elapsed_ns / self.operations.unwrap_or(1).max(1)
     }
+}
+
+/// From all fields of a sample, which stay there for others: a flattened struct that is not there would take those of its
+/// fields that another kind has too.
+fn read_flat<'de, D: Deserializer<'de>, T: DeserializeOwned>(fields: D) -> Result<Option<T>, D::Error> {
+    Ok(serde_json::from_value(Value::Object(Map::deserialize(fields)?)).ok())
 }

@@ -254,6 +254,38 @@ pub enum ServerError {
         /// How long it was waited for.
         limit: Duration,
     },
+    /// A program that no directory of programs holds.
+    #[error("could not find {program}: neither in \"{}\" nor in PATH", shown(.directory))]
+    NoClient {
+        /// Its name.
+        program: &'static str,
+        /// Where the server's programs are.
+        directory: PathBuf,
+    },
+    /// A program that must not be older than a server.
+    #[error("{program} is of version {client}, older than the server ({server})")]
+    ClientOlder {
+        /// Its name.
+        program: &'static str,
+        /// Its major version.
+        client: u32,
+        /// The server's.
+        server: u32,
+    },
+    /// A server that is not ours is in use.
+    #[error("server \"{server}\" has {active} other active clients")]
+    OthersActive {
+        /// Its name.
+        server: String,
+        /// How many.
+        active: u64,
+    },
+    /// What pgbench printed does not say how fast it was.
+    #[error("pgbench printed no rate: \"{said}\"")]
+    NoRate {
+        /// The end of it.
+        said: String,
+    },
     /// A scratch cluster that would lose data, and nobody asked for that.
     #[error("the scratch cluster runs with {setting}")]
     NotDurable {
@@ -315,6 +347,8 @@ impl ServerError {
                 format!("run as its owner, or let all copy it: ALTER DATABASE {} IS_TEMPLATE true", identifier(name)).into(),
             ),
             Self::MayNotCreate => Some("the role needs CREATEDB".into()),
+            Self::ClientOlder { .. } => Some("a newer one in PATH is taken too".into()),
+            Self::OthersActive { .. } => Some("--yes measures beside them, and slows them down".into()),
             Self::CollationMismatch { name, .. } => Some(
                 format!(
                     "rebuild what depends on the collation, then ALTER DATABASE {} REFRESH COLLATION VERSION",

@@ -1,7 +1,8 @@
-//! Floor 3: connections as psql makes them, scratch clusters, CREATE DATABASE. `conninfo` says where a server is, `connect`
-//! goes there, `cluster` makes one of our own, `features` and `settings` tell what it can and how it is set, `createdb`
-//! measures there.
+//! Floor 3: connections as psql makes them, scratch clusters, CREATE DATABASE, restores, pgbench. `conninfo` says where a server is, `connect`
+//! goes there, `cluster` makes one of our own, `features` and `settings` tell what it can and how it is set, `createdb`,
+//! `restore` and `pgbench` measure there, with the programs that `clients` finds.
 
+pub mod clients;
 pub mod cluster;
 pub mod connect;
 pub mod conninfo;
@@ -9,7 +10,9 @@ pub mod createdb;
 pub mod dump;
 pub mod error;
 pub mod features;
+pub mod pgbench;
 pub mod restore;
+pub mod segments;
 pub mod settings;
 pub mod sql;
 

@@ -22,6 +22,12 @@ pub struct Summary {
     /// Operations over time, of all samples together; absent where a sample is one operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ops_per_sec: Option<f64>,
+    /// Of pgbench: the median of the samples' transactions a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub median_tps: Option<f64>,
+    /// Two samples that enclose the true median of those in at least 95 of 100 runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub median_tps_ci95: Option<[f64; 2]>,
 }
 
 /// The same of anything measured in floating point: operations or transactions a second.
@@ -52,6 +58,8 @@ pub fn summary(elapsed_ns: &[u64]) -> Option<Summary> {
         mad_ns: mad,
         median_ci95_ns: median_ci95,
         ops_per_sec: None,
+        median_tps: None,
+        median_tps_ci95: None,
     })
 }
 
@@ -124,6 +132,8 @@ mod tests {
             mad_ns: 20,
             median_ci95_ns: Some([10, 100]),
             ops_per_sec: None,
+            median_tps: None,
+            median_tps_ci95: None,
         };
         assert_eq!(of_seven, Some(by_hand));
     }

@@ -14,6 +14,7 @@ use nix::sys::stat::{FileStat, Mode};
 use nix::sys::uio;
 use nix::unistd::{Whence, lseek};
 
+use super::aio::Batch;
 use super::kernel::{Call, Kernel, RangeFlags};
 use super::uring::Ring;
 
@@ -228,6 +229,10 @@ impl<K: Kernel> Kernel for Failing<K> {
         self.unless_struck(Call::Ioctl, |kernel| kernel.clone_file(from, to))
     }
 
+    fn place(&self, file: BorrowedFd<'_>, offset: u64) -> Result<u64, Errno> {
+        self.unless_struck(Call::Ioctl, |kernel| kernel.place(file, offset))
+    }
+
     fn sync_file_range(
         &self,
         file: BorrowedFd<'_>,
@@ -276,6 +281,14 @@ impl<K: Kernel> Kernel for Failing<K> {
 
     fn enter_ring(&self, ring: &mut Ring) -> Result<(), Errno> {
         self.unless_struck(Call::IoUringEnter, |kernel| kernel.enter_ring(ring))
+    }
+
+    fn submit_batch(&self, batch: &mut Batch) -> Result<usize, Errno> {
+        self.unless_struck(Call::IoSubmit, |kernel| kernel.submit_batch(batch))
+    }
+
+    fn await_batch(&self, batch: &mut Batch) -> Result<(), Errno> {
+        self.unless_struck(Call::IoGetevents, |kernel| kernel.await_batch(batch))
     }
 }
 

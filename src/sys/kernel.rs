@@ -11,6 +11,7 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::stat::{FileStat, Mode};
 
+use super::aio::Batch;
 use super::uring::Ring;
 
 /// A system call, named as strace names it on x86-64.
@@ -37,7 +38,7 @@ pub enum Call {
     Pwrite64,
     /// `copy_file_range`
     CopyFileRange,
-    /// `ioctl`: FICLONE only
+    /// `ioctl`: FICLONE, FS_IOC_FIEMAP
     Ioctl,
     /// `sync_file_range`
     SyncFileRange,
@@ -61,11 +62,15 @@ pub enum Call {
     Rmdir,
     /// `io_uring_enter`
     IoUringEnter,
+    /// `io_submit`
+    IoSubmit,
+    /// `io_getevents`
+    IoGetevents,
 }
 
 impl Call {
     /// Every call, in the order of their numbers.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::Mkdir,
         Self::Openat,
         Self::Close,
@@ -88,6 +93,8 @@ impl Call {
         Self::Unlink,
         Self::Rmdir,
         Self::IoUringEnter,
+        Self::IoSubmit,
+        Self::IoGetevents,
     ];
 
     /// strace's name.
@@ -115,6 +122,8 @@ impl Call {
             Self::Unlink => "unlink",
             Self::Rmdir => "rmdir",
             Self::IoUringEnter => "io_uring_enter",
+            Self::IoSubmit => "io_submit",
+            Self::IoGetevents => "io_getevents",
         }
     }
 
@@ -141,6 +150,7 @@ impl Call {
             Self::Unlink => "remove file",
             Self::Rmdir => "remove directory",
             Self::IoUringEnter => "submit to the ring for",
+            Self::IoSubmit | Self::IoGetevents => "write to file",
         }
     }
 }
@@ -214,6 +224,8 @@ pub trait Kernel: Sync {
     ) -> Result<usize, Errno>;
     /// ioctl(FICLONE).
     fn clone_file(&self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<(), Errno>;
+    /// ioctl(FS_IOC_FIEMAP): where the byte at `offset` lies on the disk, in bytes; ENODATA in a hole.
+    fn place(&self, file: BorrowedFd<'_>, offset: u64) -> Result<u64, Errno>;
     /// sync_file_range(2); a length of 0 means to the end of the file.
     fn sync_file_range(
         &self,
@@ -242,4 +254,8 @@ pub trait Kernel: Sync {
     fn rmdir(&self, path: &CStr) -> Result<(), Errno>;
     /// io_uring_enter(2): submits the syncs that were pushed and waits until one is completed.
     fn enter_ring(&self, ring: &mut Ring) -> Result<(), Errno>;
+    /// io_submit(2) of the writes of a batch that are not submitted yet; how many were.
+    fn submit_batch(&self, batch: &mut Batch) -> Result<usize, Errno>;
+    /// io_getevents(2): waits until every submitted write of a batch is done.
+    fn await_batch(&self, batch: &mut Batch) -> Result<(), Errno>;
 }

@@ -3,6 +3,7 @@
 //! processes and commands to drives; forked processes, namespaces, mounts and loop devices; clock, chance, machine. Stops at facts and deeds: what is measured, and why, is the
 //! business of others.
 
+pub mod aio;
 pub mod direct;
 pub mod failing;
 pub mod kernel;

@@ -8,6 +8,7 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::stat::{FileStat, Mode};
 
+use super::aio::Batch;
 use super::kernel::{Kernel, RangeFlags};
 use super::uring::Ring;
 
@@ -17,6 +18,34 @@ pub struct Real;
 
 /// FICLONE of linux/fs.h: _IOW(0x94, 9, int).
 const FICLONE: libc::c_ulong = 0x4004_9409;
+
+/// FS_IOC_FIEMAP of linux/fs.h: _IOWR('f', 11, struct fiemap).
+const FS_IOC_FIEMAP: libc::c_ulong = 0xc020_660b;
+
+/// `struct fiemap` of linux/fiemap.h with room for one extent.
+#[derive(Default)]
+#[repr(C)]
+struct ExtentMap {
+    start: u64,
+    length: u64,
+    flags: u32,
+    mapped_extents: u32,
+    extent_count: u32,
+    reserved: u32,
+    extent: Extent,
+}
+
+/// `struct fiemap_extent`.
+#[derive(Default)]
+#[repr(C)]
+struct Extent {
+    logical: u64,
+    physical: u64,
+    length: u64,
+    reserved64: [u64; 2],
+    flags: u32,
+    reserved: [u32; 3],
+}
 
 fn length(result: isize) -> Result<usize, Errno> {
     usize::try_from(result).map_err(|_| Errno::last())
@@ -87,6 +116,15 @@ impl Kernel for Real {
         done(unsafe { libc::ioctl(to.as_raw_fd(), FICLONE, from.as_raw_fd()) })
     }
 
+    fn place(&self, file: BorrowedFd<'_>, offset: u64) -> Result<u64, Errno> {
+        let mut map = ExtentMap { start: offset, length: 1, extent_count: 1, ..ExtentMap::default() };
+        done(unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP, &raw mut map) })?;
+        if map.mapped_extents == 0 {
+            return Err(Errno::ENODATA);
+        }
+        Ok(map.extent.physical.wrapping_add(offset).wrapping_sub(map.extent.logical))
+    }
+
     fn sync_file_range(
         &self,
         file: BorrowedFd<'_>,
@@ -151,5 +189,13 @@ impl Kernel for Real {
 
     fn enter_ring(&self, ring: &mut Ring) -> Result<(), Errno> {
         ring.enter()
+    }
+
+    fn submit_batch(&self, batch: &mut Batch) -> Result<usize, Errno> {
+        batch.submit()
+    }
+
+    fn await_batch(&self, batch: &mut Batch) -> Result<(), Errno> {
+        batch.wait()
     }
 }

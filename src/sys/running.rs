@@ -70,9 +70,14 @@ impl Running {
         Ok(self.ended.map(|ended| ended.end))
     }
 
-    /// What it has written to stdout so far, as far as [`ended`](Self::ended) took it in.
+    /// What it has written to stdout so far, as far as [`ended`](Self::ended) took it in; stderr the same.
     pub fn stdout(&self) -> &[u8] {
         &self.stdout.kept
+    }
+
+    /// The end of what it has written to stderr so far.
+    pub fn stderr(&self) -> &[u8] {
+        &self.stderr.kept
     }
 
     /// Sends a signal to it and its group.

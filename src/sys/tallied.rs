@@ -12,6 +12,7 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::stat::{FileStat, Mode};
 
+use super::aio::Batch;
 use super::clock::now_ns;
 use super::kernel::{Call, Kernel, RangeFlags};
 use super::uring::Ring;
@@ -193,6 +194,10 @@ impl<K: Kernel> Kernel for Tallied<K> {
         self.timed(Call::Ioctl, |kernel| kernel.clone_file(from, to))
     }
 
+    fn place(&self, file: BorrowedFd<'_>, offset: u64) -> Result<u64, Errno> {
+        self.timed(Call::Ioctl, |kernel| kernel.place(file, offset))
+    }
+
     fn sync_file_range(
         &self,
         file: BorrowedFd<'_>,
@@ -241,6 +246,14 @@ impl<K: Kernel> Kernel for Tallied<K> {
 
     fn enter_ring(&self, ring: &mut Ring) -> Result<(), Errno> {
         self.timed(Call::IoUringEnter, |kernel| kernel.enter_ring(ring))
+    }
+
+    fn submit_batch(&self, batch: &mut Batch) -> Result<usize, Errno> {
+        self.timed(Call::IoSubmit, |kernel| kernel.submit_batch(batch))
+    }
+
+    fn await_batch(&self, batch: &mut Batch) -> Result<(), Errno> {
+        self.timed(Call::IoGetevents, |kernel| kernel.await_batch(batch))
     }
 }
 

@@ -44,6 +44,13 @@ pub fn fsynclab(state: &Path) -> Command {
     command
 }
 
+/// PostgreSQL's own program, of the newest server that is installed.
+pub fn pg_test_fsync() -> PathBuf {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").expect("PostgreSQL is installed");
+    let programs = versions.flatten().map(|version| version.path().join("bin/pg_test_fsync"));
+    programs.filter(|program| program.exists()).max().expect("PostgreSQL is installed with its programs")
+}
+
 /// Runs a tool to its end and returns what it printed; its failure is the test's.
 pub fn run<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> String {
     let output =

@@ -16,6 +16,8 @@ pub enum Bytes {
     Clone,
     /// As Buffer; the last block is filled up, written whole and cut off.
     Direct,
+    /// Whole blocks are allocated and written many files at once, anything else as Buffer.
+    Aio,
 }
 
 /// When writeback is started.
@@ -83,6 +85,8 @@ const LISTING: &str = "O_RDONLY|O_NONBLOCK|O_CLOEXEC|O_DIRECTORY";
 const BUFFER: u64 = 64 << 10;
 const CHUNK: u64 = 1 << 20;
 const BLOCK: u64 = 4096;
+/// What is written at once.
+const BATCH: u64 = 16 << 20;
 
 /// The tree that is copied, as the test made it and as readdir gives it.
 pub struct Tree<'a> {
@@ -94,7 +98,7 @@ pub struct Tree<'a> {
 
 /// The calls of one copy.
 pub fn calls(profile: &Profile, tree: &Tree<'_>) -> Vec<String> {
-    let mut script = Script { p: *profile, tree, lines: Vec::new(), held: Vec::new() };
+    let mut script = Script { p: *profile, tree, lines: Vec::new(), held: Vec::new(), batch: Vec::new() };
     let mut directories = vec![String::new()];
     let mut done = 0;
     while done < directories.len() {
@@ -114,6 +118,8 @@ struct Script<'a> {
     tree: &'a Tree<'a>,
     lines: Vec<String>,
     held: Vec<String>,
+    /// Files and bytes not written yet.
+    batch: Vec<(String, u64)>,
 }
 
 impl Script<'_> {
@@ -170,7 +176,7 @@ impl Script<'_> {
         let mut below = Vec::new();
         for entry in entries {
             let file = path(&entry.name);
-            if self.p.lstat && !sorted {
+            if (self.p.lstat || self.p.bytes == Bytes::Aio) && !sorted {
                 self.lstats(&format!("S{file}"));
             }
             match entry.kind.as_str() {
@@ -192,13 +198,17 @@ impl Script<'_> {
     }
 
     fn copy_file(&mut self, file: &str) {
-        let (access, flags, size) = (self.p.access, self.p.flags, self.size(file));
+        let size = self.size(file);
+        let together = self.p.bytes == Bytes::Aio && size.is_multiple_of(BLOCK);
+        let flags = if self.p.bytes == Bytes::Aio && !together { "" } else { self.p.flags };
+        let access = self.p.access;
         self.say(format!("openat S{file} O_RDONLY"));
         self.say(format!("openat C{file} {access}|O_CREAT|O_EXCL{flags} 0600"));
         match self.p.bytes {
             Bytes::Clone => self.say(format!("ioctl C{file} BTRFS_IOC_CLONE or FICLONE")),
             Bytes::Range => self.moves(file, size, CHUNK),
-            Bytes::Buffer | Bytes::Direct => self.moves(file, size, BUFFER),
+            Bytes::Aio if together => self.gathers(file, size),
+            Bytes::Buffer | Bytes::Direct | Bytes::Aio => self.moves(file, size, BUFFER),
         }
         if self.p.sync == Sync::Each(false) || (self.p.sync == Sync::Each(true) && size == 0) {
             self.say(format!("{} C{file}", self.p.call));
@@ -212,6 +222,41 @@ impl Script<'_> {
             self.say(format!("close C{file}"));
         }
         self.say(format!("close S{file}"));
+    }
+
+    /// Allocates a file and reads it into what is written at once.
+    fn gathers(&mut self, file: &str, size: u64) {
+        if size > 0 {
+            self.say(format!("fallocate C{file} 0 {size}"));
+        }
+        let mut at = 0;
+        loop {
+            let used: u64 = self.batch.iter().map(|(_, bytes)| bytes).sum();
+            if used + BUFFER > BATCH {
+                self.writes_batch();
+            }
+            let moved = BUFFER.min(size - at);
+            self.say(format!("read S{file} {BUFFER} = {moved}"));
+            if moved == 0 {
+                break;
+            }
+            at += moved;
+            match self.batch.last_mut() {
+                Some((last, bytes)) if last == file => *bytes += moved,
+                _ => {
+                    self.say(format!("ioctl C{file} FS_IOC_FIEMAP"));
+                    self.batch.push((file.to_owned(), moved));
+                }
+            }
+        }
+    }
+
+    fn writes_batch(&mut self) {
+        let writes = std::mem::take(&mut self.batch).len();
+        if writes > 0 {
+            self.say(format!("io_submit {writes}"));
+            self.say(format!("io_getevents {writes}"));
+        }
     }
 
     /// The loop over a file: a hint that is due stands before the read, the rest after the end of the file.
@@ -235,7 +280,7 @@ impl Script<'_> {
             }
             at += moved;
             match self.p.bytes {
-                Bytes::Buffer => self.say(format!("write C{file} {moved}")),
+                Bytes::Buffer | Bytes::Aio => self.say(format!("write C{file} {moved}")),
                 Bytes::Direct => self.say(format!("write C{file} {}", moved.next_multiple_of(BLOCK))),
                 Bytes::Range | Bytes::Clone => {}
             }
@@ -363,6 +408,7 @@ impl Script<'_> {
     }
 
     fn held_pass(&mut self) {
+        self.writes_batch();
         let held = std::mem::take(&mut self.held);
         if let Hint::Pass(_) = self.p.hint {
             for file in &held {

@@ -29,6 +29,14 @@ const REFLINK: Profile =
     Profile { policy: "reflink", bytes: Bytes::Clone, access: "O_WRONLY", hint: Hint::None, ..DEFERRED };
 const DIRECT: Profile =
     Profile { policy: "direct", bytes: Bytes::Direct, flags: "|O_DIRECT", hint: Hint::None, ..DEFERRED };
+const AIO: Profile = Profile {
+    policy: "aio",
+    bytes: Bytes::Aio,
+    flags: "|O_DIRECT",
+    hint: WHOLE,
+    sync: Sync::Held,
+    ..DEFERRED
+};
 const O_DSYNC: Profile =
     Profile { policy: "o-dsync", flags: "|O_DSYNC", sync: Sync::Each(true), ..IMMEDIATE };
 const DPKG: Profile =
@@ -57,6 +65,7 @@ pub const NAMED: &[Profile] = &[
     NEVER,
     REFLINK,
     DIRECT,
+    AIO,
     O_DSYNC,
     DPKG,
     INITDB,
@@ -114,6 +123,7 @@ pub const AXES: &[Profile] = &[
     Profile { policy: "deferred+dirs=own", parent: false, ..DEFERRED },
     Profile { policy: "deferred+copy=copy-file-range", bytes: Bytes::Range, access: "O_WRONLY", ..DEFERRED },
     Profile { policy: "reflink+sync=each", sync: Sync::Each(false), ..REFLINK },
+    Profile { policy: "aio+hint=none+order=reverse", hint: Hint::None, order: Order::Reverse, ..AIO },
     Profile { policy: "direct+open=o-dsync", flags: "|O_DSYNC|O_DIRECT", ..DIRECT },
     Profile { policy: "o-dsync+open=o-sync", flags: "|O_SYNC", ..O_DSYNC },
     Profile { policy: "dpkg+call=fdatasync", call: "fdatasync", ..DPKG },

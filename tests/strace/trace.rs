@@ -15,7 +15,8 @@ use crate::common::{fsynclab, text};
 
 /// Every call that the engine may make inside a clock.
 const CALLS: &str = "mkdir,openat,close,getdents64,newfstatat,read,write,pread64,pwrite64,copy_file_range,ioctl,\
-    sync_file_range,fadvise64,fsync,fdatasync,syncfs,ftruncate,fallocate,rename,unlink,rmdir,io_uring_enter";
+    sync_file_range,fadvise64,fsync,fdatasync,syncfs,ftruncate,fallocate,rename,unlink,rmdir,io_uring_enter,\
+    io_submit,io_getevents";
 
 /// What strace saw of one trial inside its clock.
 #[derive(Debug, Default)]
@@ -168,9 +169,10 @@ fn line(call: &str, roots: &[(String, &str)]) -> (String, Option<Vec<Listed>>) {
         "read" => format!("{name} {} {} = {result}", path(0), arguments[2]),
         "write" => format!("{name} {} {}", path(0), arguments[2]),
         "sync_file_range" | "fadvise64" => format!("{name} {} {}", path(0), words(1)),
+        "fallocate" => format!("{name} {} {}", path(0), words(2)),
         "copy_file_range" => format!("{name} {} {} {} = {result}", path(0), path(2), arguments[4]),
         "ioctl" | "ftruncate" => format!("{name} {} {}", path(0), arguments[1]),
-        "io_uring_enter" => format!("{name} {result}"),
+        "io_uring_enter" | "io_submit" | "io_getevents" => format!("{name} {result}"),
         _ => format!("{name} {}", path(0)),
     };
     let listed = (name == "getdents64").then(|| listed(&arguments[1]));

@@ -1,6 +1,7 @@
 //! `fsynclab sim`: drives nobody has at hand, for any command, and what a recorded workload costs on them.
 
 mod drives;
+mod fit;
 mod price;
 mod show;
 
@@ -30,6 +31,7 @@ enum Command {
     Run(drives::Run),
     Mount(drives::Mount),
     Umount(drives::Umount),
+    Fit(fit::Args),
     Price(price::Args),
 }
 
@@ -41,6 +43,7 @@ pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<Exi
         Command::Run(args) => return drives::run(args, verbose),
         Command::Mount(args) => drives::mount(args)?,
         Command::Umount(args) => drives::umount(args)?,
+        Command::Fit(args) => fit::run(args, color)?,
         Command::Price(args) => price::run(args, color)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -4,10 +4,11 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::server::Server;
+use super::stage::Stage;
 use crate::lab::arm::{AA, Arm, CONTROL, Halt, Trial};
-use crate::place::{Place, Settled};
-use crate::results::{Databases, Failed, Labels, Note, NoteCode, Promise, Refused, Sample};
+use crate::lab::servers::{Server, add_note, counted as counters_of, halt, settle};
+use crate::place::Place;
+use crate::results::{Databases, Labels, Note, NoteCode, Promise, Refused, Sample};
 use crate::server::createdb::Strategy;
 use crate::server::createdb::calls::counted;
 use crate::server::createdb::database::drop_ours;
@@ -17,9 +18,6 @@ use crate::server::error::ServerError;
 use crate::server::settings::Setting;
 use crate::stats::Percentiles;
 use crate::sys::watch::{Event, Phase, Watch};
-
-/// How long a trial waits for an idle disk.
-const IDLE_LIMIT: Duration = Duration::from_secs(10);
 
 /// What all arms of a run have in common.
 pub(super) struct Bench<'a> {
@@ -31,7 +29,7 @@ pub(super) struct Bench<'a> {
 
 pub(super) struct CreatedbArm<'a, 's> {
     pub(super) bench: &'a Bench<'a>,
-    pub(super) server: &'a RefCell<Server<'s>>,
+    pub(super) stage: &'a RefCell<Stage<'s>>,
     pub(super) strategy: Strategy,
     pub(super) settings: Vec<Setting>,
     pub(super) jobs: usize,
@@ -45,18 +43,19 @@ pub(super) struct CreatedbArm<'a, 's> {
 impl<'a, 's> CreatedbArm<'a, 's> {
     pub(super) fn new(
         bench: &'a Bench<'a>,
-        server: &'a RefCell<Server<'s>>,
+        stage: &'a RefCell<Stage<'s>>,
         strategy: Strategy,
         settings: &[Setting],
         jobs: (usize, bool),
     ) -> Self {
-        let labels =
-            Labels::new().with("strategy", strategy.name()).with("server", server.borrow().name.clone());
+        let labels = Labels::new()
+            .with("strategy", strategy.name())
+            .with("server", stage.borrow().server.name.clone());
         let labels =
             settings.iter().fold(labels, |labels, setting| labels.with(&setting.name, setting.value.clone()));
         let (jobs, several) = jobs;
         let refused = strategy
-            .missing(&server.borrow().features)
+            .missing(&stage.borrow().server.features)
             .map(|text| Refused { code: "no-such-strategy".to_owned(), text: text.to_owned() });
         let clones = settings.iter().any(|setting| setting.name == "file_copy_method");
         let no_effect = format!(
@@ -66,7 +65,7 @@ impl<'a, 's> CreatedbArm<'a, 's> {
         Self {
             labels: if several { labels.with("jobs", jobs.to_string()) } else { labels },
             bench,
-            server,
+            stage,
             strategy,
             settings: settings.to_vec(),
             jobs,
@@ -82,19 +81,14 @@ impl<'a, 's> CreatedbArm<'a, 's> {
         self
     }
 
-    fn note(&mut self, note: Note) {
-        if !self.notes.contains(&note) {
-            self.notes.push(note);
-        }
-    }
-
     /// The calls of one CREATE and what it copied, once; neither is timed.
     fn look_once(&mut self) -> Result<(), Halt> {
         if self.calls.is_some() {
             return Ok(());
         }
-        let mut server = self.server.borrow_mut();
-        let Server { session, features, template, names, cluster, live, copied, .. } = &mut *server;
+        let mut stage = self.stage.borrow_mut();
+        let Stage { server, template, live, copied, .. } = &mut *stage;
+        let Server { session, features, names, cluster, .. } = server;
         let (strategy, watch) = (self.strategy, self.bench.watch);
         let subject = Subject { features, strategy, template, names, live: live.as_ref(), watch };
         let name = names.name(0);
@@ -120,35 +114,26 @@ impl<'a, 's> CreatedbArm<'a, 's> {
         }
         drop_ours(session, &name).map_err(|error| halt(&error))?;
         subject.forget(&entries).map_err(|error| halt(&error))?;
-        drop(server);
+        drop(stage);
         self.calls = Some(made.map_err(|error| halt(&error))?);
         if let Some(text) = not_counted {
-            self.note(Note::info(NoteCode::NotMeasured, text));
+            add_note(&mut self.notes, Note::info(NoteCode::NotMeasured, text));
         }
         Ok(())
     }
 
     fn place(&self) -> Option<&'a Place> {
-        self.server.borrow().place.map(|index| &self.bench.places[index])
+        self.stage.borrow().server.place.map(|index| &self.bench.places[index])
     }
 
-    fn settle(&mut self) -> Result<(), Halt> {
-        let Some(place) = self.place().filter(|place| !place.is_gentle()) else { return Ok(()) };
-        self.bench.watch.event(Event::Phase(Phase::Settling));
-        match place.wait_until_idle(IDLE_LIMIT, self.bench.watch) {
-            Settled::Idle | Settled::Unknown => Ok(()),
-            Settled::Stopped => Err(Halt::Stopped),
-            Settled::StillBusy => {
-                let text = format!("the disk was not idle after {} s: others use it", IDLE_LIMIT.as_secs());
-                self.note(Note::warning(NoteCode::NotIdle, text));
-                Ok(())
-            }
-        }
+    fn wal_place(&self) -> Option<&'a Place> {
+        self.stage.borrow().server.wal_place.map(|index| &self.bench.places[index])
     }
 
     fn measure(&mut self) -> Result<(Measured, Option<u64>), ServerError> {
-        let mut server = self.server.borrow_mut();
-        let Server { session, features, template, names, live, dirt, standby, .. } = &mut *server;
+        let mut stage = self.stage.borrow_mut();
+        let Stage { server, template, live, dirt, standby, .. } = &mut *stage;
+        let Server { session, features, names, .. } = server;
         let (strategy, watch) = (self.strategy, self.bench.watch);
         let subject = Subject { features, strategy, template, names, live: live.as_ref(), watch };
         let work = Work { creates: self.bench.creates, jobs: self.jobs };
@@ -182,9 +167,9 @@ impl Arm for CreatedbArm<'_, '_> {
 
     fn prepare(&mut self, _trial: &Trial) -> Result<(), Halt> {
         {
-            let mut server = self.server.borrow_mut();
-            server.set(&self.settings, self.bench.watch).map_err(|error| halt(&error))?;
-            let Server { session, template, cluster, .. } = &mut *server;
+            let mut stage = self.stage.borrow_mut();
+            stage.set(&self.settings, self.bench.watch).map_err(|error| halt(&error))?;
+            let Stage { server: Server { session, cluster, .. }, template, .. } = &mut *stage;
             template::wait_until_free(session, template, self.bench.wait, self.bench.watch)
                 .map_err(|error| halt(&error))?;
             // Somebody's server is measured as it is; ours begins each trial with nothing dirty.
@@ -193,20 +178,26 @@ impl Arm for CreatedbArm<'_, '_> {
             }
         }
         self.look_once()?;
-        self.settle()
+        for place in [self.place(), self.wal_place()] {
+            if let Some(note) = settle(place, self.bench.watch)? {
+                add_note(&mut self.notes, note);
+            }
+        }
+        Ok(())
     }
 
     fn run(&mut self, trial: &Trial) -> Result<Sample, Halt> {
         self.bench.watch.event(Event::Phase(Phase::Copying));
-        let place = self.place();
-        let before = place.and_then(Place::counters);
+        let places = [self.place(), self.wal_place()];
+        let before = places.map(|place| place.and_then(Place::counters));
         let (measured, replay_ns) = self.measure().map_err(|error| halt(&error))?;
-        let after = place.and_then(Place::counters);
+        let [device, wal_device] = counters_of(places, before);
         Ok(Sample {
             elapsed_ns: measured.elapsed_ns,
             phases: measured.phases.unwrap_or_default(),
             calls: self.calls.clone().unwrap_or_default(),
-            device: before.zip(after).map(|(before, after)| after.since(before)),
+            device,
+            wal_device,
             databases: Some(Databases {
                 create_ns: measured.create_ns,
                 drop_ns: measured.drop_ns,
@@ -233,26 +224,17 @@ impl Arm for CreatedbArm<'_, '_> {
     }
 
     fn notes(&self) -> Vec<Note> {
-        let server = self.server.borrow();
-        let mine = server.copied.get(&self.strategy);
+        let stage = self.stage.borrow();
+        let mine = stage.copied.get(&self.strategy);
         let differing =
-            server.copied.iter().find(|(_, theirs)| mine.is_some_and(|mine| mine.files != theirs.files));
+            stage.copied.iter().find(|(_, theirs)| mine.is_some_and(|mine| mine.files != theirs.files));
         let differs = mine.zip(differing).filter(|(_, (other, _))| **other < self.strategy).map(|(mine, (other, theirs))| {
             let text = format!(
                 "{} copied {} files with {} and {} with {other}: WAL_LOG copies what the catalog knows, FILE_COPY every file",
-                server.name, mine.files, self.strategy, theirs.files
+                stage.server.name, mine.files, self.strategy, theirs.files
             );
             Note::info(NoteCode::CopiedDiffers, text)
         });
         self.notes.iter().cloned().chain(differs).collect()
     }
-}
-
-/// An error as a failed trial, its hint with it.
-fn halt(error: &ServerError) -> Halt {
-    if matches!(error, ServerError::Stopped(_)) {
-        return Halt::Stopped;
-    }
-    let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
-    Halt::Failed(Failed { text: format!("{error}{hint}"), errno: None, call: None, path: None })
 }

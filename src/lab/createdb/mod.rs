@@ -3,28 +3,26 @@
 //! drives, [`enter`](CreatedbRun::enter) clusters and templates, [`conduct`](Entered::conduct) measures.
 
 mod arm;
-mod server;
+mod stage;
 
 use std::cell::RefCell;
 use std::time::Duration;
 
 use arm::{Bench, CreatedbArm};
-use server::Server;
+use stage::Stage;
 
 use super::arm::Arm;
+use super::cached::{Caches, in_state};
 use super::conduct::{Run, conduct};
 use super::head::head;
 use super::plan::Plan;
-use super::scratch::user_of;
-use crate::place::{self, Asked, Making, Place, PlaceError, Surveyed};
+use super::servers::{ServersError, ServersRequest, Source};
+use crate::place::{self, Making, Place, PlaceError, Surveyed};
 use crate::results::{Document, Input, Kind, Note, NoteCode};
-use crate::server::cluster::Binaries;
-use crate::server::conninfo::Target;
 use crate::server::createdb::Strategy;
 use crate::server::createdb::fairness::differences;
 use crate::server::createdb::template::Recipe;
-use crate::server::error::ServerError;
-use crate::server::settings::{self, Setting};
+use crate::storage::Attached;
 use crate::sys::clock;
 use crate::sys::journal::Journal;
 use crate::sys::watch::Watch;
@@ -32,16 +30,8 @@ use crate::sys::watch::Watch;
 /// What was asked for.
 #[derive(Clone, Debug)]
 pub struct CreatedbRequest {
-    /// Where scratch clusters are made.
-    pub scratch: Vec<Asked>,
-    /// `[NAME=]DIR` of their programs.
-    pub binaries: Vec<String>,
-    /// Servers that are not ours, by name.
-    pub servers: Vec<(String, Target)>,
-    /// For all scratch clusters.
-    pub settings: Vec<Setting>,
-    /// Each list a label, each value an arm.
-    pub varied: Vec<Vec<Setting>>,
+    /// Where databases are created.
+    pub servers: ServersRequest,
     /// Empty for all that any of the servers has.
     pub strategies: Vec<Strategy>,
     /// The template, unless one is made.
@@ -58,62 +48,12 @@ pub struct CreatedbRequest {
     pub standby: bool,
     /// How long a held template is waited for.
     pub wait: Duration,
-    /// Other clients of a server that is not ours may be active.
-    pub others_may_be_active: bool,
     /// How often, in what order, how long.
     pub plan: Plan,
     /// A second copy of the baseline.
     pub aa: bool,
     /// The command line, passwords redacted.
     pub argv: Vec<String>,
-}
-
-/// Why a run was refused for safety.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// A server that is not ours is in use.
-    #[error("server \"{server}\" has {active} other active clients")]
-    OthersActive {
-        /// Its name.
-        server: String,
-        /// How many.
-        active: u64,
-    },
-}
-
-/// Why a run did not come to its end.
-#[derive(Debug, thiserror::Error)]
-pub enum CreatedbError {
-    /// A place takes no cluster.
-    #[error(transparent)]
-    Place(#[from] PlaceError),
-    /// A server failed.
-    #[error(transparent)]
-    Server(#[from] ServerError),
-    /// It would not be safe.
-    #[error(transparent)]
-    Refused(Refusal),
-}
-
-/// Where a server comes from.
-#[derive(Clone, Debug)]
-enum Source {
-    Scratch { name: String, place: usize, binaries: Binaries },
-    Live { name: String, target: Box<Target> },
-}
-
-impl Source {
-    fn name(&self) -> String {
-        let (Self::Scratch { name, .. } | Self::Live { name, .. }) = self;
-        name.clone()
-    }
-
-    fn place(&self) -> Option<usize> {
-        match self {
-            Self::Scratch { place, .. } => Some(*place),
-            Self::Live { .. } => None,
-        }
-    }
 }
 
 /// What was looked at, with nothing made.
@@ -134,51 +74,23 @@ pub struct CreatedbRun {
 /// Servers that are ready, and the document with what is known of them.
 pub struct Entered<'a> {
     run: &'a CreatedbRun,
-    servers: Vec<RefCell<Server<'a>>>,
+    stages: Vec<RefCell<Stage<'a>>>,
+    caches: Vec<Caches<'a, Attached>>,
     head: Document,
 }
 
 impl CreatedbSurvey {
     /// Looks at every place and at every build.
-    pub fn new(request: CreatedbRequest, watch: &dyn Watch) -> Result<Self, CreatedbError> {
-        settings::check_scratch(&request.settings)?;
-        for setting in request.varied.iter().flatten() {
-            settings::check_scratch(std::slice::from_ref(setting))?;
-        }
-        let places = Surveyed::new(&request.scratch)?;
-        let mut sources = Vec::new();
-        for (place, asked) in request.scratch.iter().enumerate() {
-            let user = user_of(asked)?;
-            for argument in &request.binaries {
-                let binaries = Binaries::find(argument, user.as_ref(), watch)?;
-                let name = if request.scratch.len() > 1 {
-                    format!("{}@p{}", binaries.name, place + 1)
-                } else {
-                    binaries.name.clone()
-                };
-                sources.push(Source::Scratch { name, place, binaries });
-            }
-        }
-        let live = |(name, target): &(String, Target)| Source::Live {
-            name: name.clone(),
-            target: Box::new(target.clone()),
-        };
-        sources.extend(request.servers.iter().map(live));
+    pub fn new(request: CreatedbRequest, watch: &dyn Watch) -> Result<Self, ServersError> {
+        request.servers.check()?;
+        let places = Surveyed::new(&request.servers.places())?;
+        let sources = Source::all(&request.servers, watch)?;
         Ok(Self { request, places, sources })
     }
 
     /// What will be made, a sentence each.
     pub fn intents(&self) -> Vec<String> {
-        self.sources
-            .iter()
-            .filter_map(|source| match source {
-                Source::Scratch { name, place, binaries } => Some(format!(
-                    "will make a cluster of PostgreSQL {} ({name}) in {}, and remove it",
-                    binaries.version, self.request.scratch[*place]
-                )),
-                Source::Live { .. } => None,
-            })
-            .collect()
+        self.sources.iter().filter_map(|source| source.intent(&self.request.servers)).collect()
     }
 
     /// What decides the order of the rounds, and the drives.
@@ -202,26 +114,23 @@ impl CreatedbRun {
     }
 
     /// Makes the clusters, reaches the servers. What is made is journalled; who ends the run undoes it.
-    pub fn enter<'a>(
-        &'a self,
-        journal: &'a Journal,
-        watch: &dyn Watch,
-    ) -> Result<Entered<'a>, CreatedbError> {
-        let mut servers = place::at_full_speed(&self.places, || {
-            let ready = |source| Server::ready(source, self, journal, watch);
-            self.sources.iter().map(ready).collect::<Result<Vec<_>, CreatedbError>>()
+    pub fn enter<'a>(&'a self, journal: &'a Journal, watch: &dyn Watch) -> Result<Entered<'a>, ServersError> {
+        let caches = self.request.servers.caches(&self.places, journal);
+        let mut stages = place::at_full_speed(&self.places, || {
+            let ready = |source| Ok(Stage::ready(source, self, journal, watch)?);
+            self.sources.iter().map(ready).collect::<Result<Vec<_>, ServersError>>()
         })?;
         let mut head = self.head.clone();
-        for server in &mut servers {
-            head.servers.push(server.record(&self.request.settings));
-            head.notes.extend(server.notes(&self.request)?);
+        for stage in &mut stages {
+            head.servers.push(stage.record(&self.request.servers.settings));
+            head.notes.extend(stage.notes(&self.request)?);
         }
-        head.notes.extend(unfairness(&self.request, &servers));
-        head.input = servers.first().map(|server| {
-            let contents = server.contents.unwrap_or_default();
+        head.notes.extend(unfairness(&self.request.servers, &stages));
+        head.input = stages.first().map(|stage| {
+            let contents = stage.contents.unwrap_or_default();
             let template = match self.request.recipe {
                 Some(recipe) => recipe.to_string(),
-                None => server.template.clone(),
+                None => stage.template.clone(),
             };
             Input {
                 template,
@@ -231,15 +140,15 @@ impl CreatedbRun {
                 allocated_bytes: None,
             }
         });
-        Ok(Entered { run: self, servers: servers.into_iter().map(RefCell::new).collect(), head })
+        let stages = stages.into_iter().map(RefCell::new).collect();
+        Ok(Entered { run: self, stages, caches, head })
     }
 }
 
 /// What makes comparing two servers unfair.
-fn unfairness(request: &CreatedbRequest, servers: &[Server<'_>]) -> Vec<Note> {
-    let Some((first, others)) = servers.split_first() else { return Vec::new() };
-    let varied: Vec<&str> =
-        request.varied.iter().filter_map(|values| Some(values.first()?.name.as_str())).collect();
+fn unfairness(request: &ServersRequest, stages: &[Stage<'_>]) -> Vec<Note> {
+    let Some((first, others)) = stages.split_first() else { return Vec::new() };
+    let varied = request.varied_names();
     let found = others.iter().flat_map(|other| differences(&first.facts, &other.facts, &varied));
     found.map(|text| Note::warning(NoteCode::ServersDiffer, text)).collect()
 }
@@ -251,25 +160,27 @@ impl Entered<'_> {
     }
 
     /// What the run costs servers that are not ours, a sentence each.
-    pub fn costs(&self) -> Result<Vec<String>, CreatedbError> {
+    pub fn costs(&self) -> Result<Vec<String>, ServersError> {
         let request = &self.run.request;
         let rounds = u64::from(request.plan.all_rounds());
         let each: usize = request.jobs.iter().map(|jobs| jobs * request.creates + 2).sum();
         let mut costs = Vec::new();
-        for server in self.servers.iter().filter(|server| server.borrow().live.is_some()) {
-            let strategies = self.strategies(&server.borrow()).len() as u64;
-            let creates = rounds * each as u64 * strategies * settings::product(&request.varied).len() as u64;
-            costs.push(server.borrow_mut().costs(creates)?);
+        let varied = request.servers.varied_names();
+        for stage in self.stages.iter().filter(|stage| stage.borrow().live.is_some()) {
+            let strategies = self.strategies(&stage.borrow()).len() as u64;
+            let creates = rounds * each as u64 * strategies * request.servers.ways_at(None) as u64;
+            costs.push(stage.borrow_mut().costs(creates, &varied)?);
         }
         Ok(costs)
     }
 
     /// The strategies asked for; without a word, those that any server has.
-    fn strategies(&self, server: &Server<'_>) -> Vec<Strategy> {
+    fn strategies(&self, stage: &Stage<'_>) -> Vec<Strategy> {
         if !self.run.request.strategies.is_empty() {
             return self.run.request.strategies.clone();
         }
-        Strategy::ALL.into_iter().filter(|strategy| strategy.missing(&server.features).is_none()).collect()
+        let has = |strategy: &Strategy| strategy.missing(&stage.server.features).is_none();
+        Strategy::ALL.into_iter().filter(has).collect()
     }
 
     /// Runs all rounds.
@@ -282,16 +193,17 @@ impl Entered<'_> {
         let bench = Bench { watch, places: &self.run.places, creates: request.creates, wait: request.wait };
         let several = request.jobs.len() > 1;
         let mut arms: Vec<Box<dyn Arm + '_>> = Vec::new();
-        for server in &self.servers {
-            let strategies = self.strategies(&server.borrow());
-            for settings in settings::product(&request.varied) {
+        for stage in &self.stages {
+            let strategies = self.strategies(&stage.borrow());
+            let place = stage.borrow().server.place;
+            for (state, settings) in request.servers.ways(place, &self.caches) {
                 for jobs in &request.jobs {
                     for strategy in &strategies {
-                        let arm = || CreatedbArm::new(&bench, server, *strategy, &settings, (*jobs, several));
+                        let arm = || CreatedbArm::new(&bench, stage, *strategy, &settings, (*jobs, several));
                         let is_baseline = arms.is_empty();
-                        arms.push(Box::new(arm()));
+                        arms.push(in_state(Box::new(arm()), state));
                         if is_baseline && request.aa {
-                            arms.push(Box::new(arm().into_control()));
+                            arms.push(in_state(Box::new(arm().into_control()), state));
                         }
                     }
                 }

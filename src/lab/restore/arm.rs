@@ -2,25 +2,21 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use super::server::Server;
 use crate::lab::arm::{AA, Arm, CONTROL, Halt, Trial};
-use crate::place::{Place, Settled};
-use crate::results::{
-    DeviceCounters, Failed, Labels, Note, NoteCode, Phases, Promise, Refused, Restored, Sample,
-};
+use crate::lab::servers::{Server, add_note, counted, failed, settle, timed};
+use crate::place::Place;
+use crate::results::{Labels, Note, NoteCode, Phases, Promise, Refused, Restored, Sample};
+use crate::server::cluster::Cluster;
 use crate::server::dump::Contents;
 use crate::server::error::ServerError;
-use crate::server::restore::{Dump, Load, Loaded, RestoreError, check_rows};
+use crate::server::restore::{Dump, Load, Loaded, Programs, RestoreError, check_rows};
+use crate::server::segments;
 use crate::server::settings::Setting;
 use crate::server::sql::literal;
 use crate::stats::Percentiles;
 use crate::sys::clock::now_ns;
 use crate::sys::watch::{Event, Phase, Watch};
-
-/// How long a trial waits for an idle disk.
-const IDLE_LIMIT: Duration = Duration::from_secs(10);
 
 /// What all arms of a run have in common.
 pub(super) struct Bench<'a> {
@@ -35,6 +31,7 @@ pub(super) struct Bench<'a> {
 pub(super) struct RestoreArm<'a, 's> {
     bench: &'a Bench<'a>,
     server: &'a RefCell<Server<'s>>,
+    programs: &'a Programs,
     settings: Vec<Setting>,
     labels: Labels,
     /// What the last trial loaded, to be found again in its tables.
@@ -44,13 +41,19 @@ pub(super) struct RestoreArm<'a, 's> {
 }
 
 impl<'a, 's> RestoreArm<'a, 's> {
-    pub(super) fn new(bench: &'a Bench<'a>, server: &'a RefCell<Server<'s>>, settings: &[Setting]) -> Self {
+    pub(super) fn new(
+        bench: &'a Bench<'a>,
+        server: &'a RefCell<Server<'s>>,
+        programs: &'a Programs,
+        settings: &[Setting],
+    ) -> Self {
         let labels = Labels::new().with("server", server.borrow().name.clone());
         let labels =
             settings.iter().fold(labels, |labels, setting| labels.with(&setting.name, setting.value.clone()));
         Self {
             bench,
             server,
+            programs,
             settings: settings.to_vec(),
             labels,
             loaded: None,
@@ -64,28 +67,12 @@ impl<'a, 's> RestoreArm<'a, 's> {
         Self { labels: self.labels.with(CONTROL, AA), ..self }
     }
 
-    fn note(&mut self, note: Note) {
-        if !self.notes.contains(&note) {
-            self.notes.push(note);
-        }
-    }
-
     fn place(&self) -> Option<&'a Place> {
         self.server.borrow().place.map(|index| &self.bench.places[index])
     }
 
-    fn settle(&mut self) -> Result<(), Halt> {
-        let Some(place) = self.place().filter(|place| !place.is_gentle()) else { return Ok(()) };
-        self.bench.watch.event(Event::Phase(Phase::Settling));
-        match place.wait_until_idle(IDLE_LIMIT, self.bench.watch) {
-            Settled::Idle | Settled::Unknown => {}
-            Settled::Stopped => return Err(Halt::Stopped),
-            Settled::StillBusy => {
-                let text = format!("the disk was not idle after {} s: others use it", IDLE_LIMIT.as_secs());
-                self.note(Note::warning(NoteCode::NotIdle, text));
-            }
-        }
-        Ok(())
+    fn wal_place(&self) -> Option<&'a Place> {
+        self.server.borrow().wal_place.map(|index| &self.bench.places[index])
     }
 
     /// CREATE DATABASE, the load, ANALYZE and the CHECKPOINT that pays for all of it, each on the clock; what is asked
@@ -95,12 +82,13 @@ impl<'a, 's> RestoreArm<'a, 's> {
         let server = &mut *self.server.borrow_mut();
         let name = server.names.name(0);
         let (position, checkpoints) = (server.wal_position()?, server.checkpoints()?);
+        let segments = Segments::now(server)?;
         let mut phases = Phases::new();
         server.announce()?;
         phases.insert("create_database_ns".to_owned(), timed(|| server.create())?);
         server.names.mark(&mut server.session, &name)?;
         let total_bytes = contents.map_or(0, |contents| contents.bytes);
-        let load = Load { dump, contents, programs: &server.programs, jobs, total_bytes };
+        let load = Load { dump, contents, programs: self.programs, jobs, total_bytes };
         let began_ns = now_ns();
         let loaded = load.run(&server.session, &name, watch)?;
         let load_ns = now_ns() - began_ns;
@@ -113,7 +101,9 @@ impl<'a, 's> RestoreArm<'a, 's> {
             literal(&name)
         ))?;
         let mut inside = server.session.another(&name)?;
+        go_on(watch)?;
         phases.insert("analyze_ns".to_owned(), timed(|| inside.run("ANALYZE"))?);
+        go_on(watch)?;
         let begun = server.checkpoints()?.saturating_sub(checkpoints);
         let may_checkpoint = server.features.may_checkpoint;
         if may_checkpoint {
@@ -126,6 +116,8 @@ impl<'a, 's> RestoreArm<'a, 's> {
             commits: commits.parse().unwrap_or(0),
             ..restored(&loaded)
         };
+        let restored = segments.counted(server, restored)?;
+        go_on(watch)?;
         self.errors_ignored = loaded.errors_ignored;
         self.loaded = Some(loaded.contents);
         Ok((phases, restored))
@@ -143,15 +135,42 @@ impl<'a, 's> RestoreArm<'a, 's> {
             },
             other => other,
         };
-        let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
-        Halt::Failed(Failed { text: format!("{error}{hint}"), errno: None, call: None, path: None })
+        failed(&error, error.hint().as_deref())
     }
 }
 
-fn timed(deed: impl FnOnce() -> Result<(), ServerError>) -> Result<u64, ServerError> {
-    let began_ns = now_ns();
-    deed()?;
-    Ok(now_ns() - began_ns)
+/// A statement is not interrupted; after it, the run may be told to stop.
+fn go_on(watch: &dyn Watch) -> Result<(), ServerError> {
+    watch.stop().map_or(Ok(()), |stop| Err(ServerError::Stopped(stop)))
+}
+
+/// Where the WAL's segments and, of a cluster of ours, its log stood.
+struct Segments {
+    highest: Option<u64>,
+    log_bytes: Option<u64>,
+}
+
+impl Segments {
+    fn now(server: &mut Server<'_>) -> Result<Self, ServerError> {
+        let log = server.cluster.as_ref().map(Cluster::log);
+        Ok(Self {
+            highest: segments::highest(&mut server.session, &server.features)?,
+            log_bytes: log.map(|log| segments::log_bytes(&log)).transpose()?,
+        })
+    }
+
+    /// What was restored, with the segments that came since.
+    fn counted(self, server: &mut Server<'_>, restored: Restored) -> Result<Restored, ServerError> {
+        let highest = segments::highest(&mut server.session, &server.features)?;
+        let log = server.cluster.as_ref().map(Cluster::log).zip(self.log_bytes);
+        Ok(Restored {
+            wal_segments: highest.zip(self.highest).map(|(after, before)| after.saturating_sub(before)),
+            wal_segments_recycled: log
+                .map(|(log, bytes)| segments::recycled_since(&log, bytes))
+                .transpose()?,
+            ..restored
+        })
+    }
 }
 
 fn restored(loaded: &Loaded) -> Restored {
@@ -165,6 +184,7 @@ fn restored(loaded: &Loaded) -> Restored {
         errors_ignored: loaded.errors_ignored,
         slowest_index,
         slowest_index_ns,
+        waits_ns: loaded.seen.waits_ns(),
         ..Restored::default()
     }
 }
@@ -187,31 +207,36 @@ impl Arm for RestoreArm<'_, '_> {
             let server = &mut *self.server.borrow_mut();
             // Somebody's server is measured as it is; ours begins each trial with nothing dirty.
             let checkpoint = if server.is_ours() { "CHECKPOINT" } else { "" };
-            server.set(&self.settings, self.bench.watch).and_then(|()| server.session.run(checkpoint))
+            server.set(&self.settings, self.bench.watch).and_then(|_| server.session.run(checkpoint))
         };
         prepared.map_err(|error| self.halt(error.into()))?;
-        self.settle()
+        for place in [self.place(), self.wal_place()] {
+            if let Some(note) = settle(place, self.bench.watch)? {
+                add_note(&mut self.notes, note);
+            }
+        }
+        Ok(())
     }
 
     fn run(&mut self, trial: &Trial) -> Result<Sample, Halt> {
         self.bench.watch.event(Event::Phase(Phase::Copying));
-        let place = self.place();
-        let before = place.and_then(Place::counters);
+        let places = [self.place(), self.wal_place()];
+        let before = places.map(|place| place.and_then(Place::counters));
         let measured = self.measure();
         let (phases, restored) = measured.map_err(|error| self.halt(error))?;
-        let after = place.and_then(Place::counters);
-        let device = before.zip(after).map(|(before, after)| DeviceCounters::since(after, before));
+        let [device, wal_device] = counted(places, before);
         if restored.errors_ignored > 0 {
             let text = format!(
                 "errors ignored on restore: {}; rows were not verified, and the time is that of what was restored",
                 restored.errors_ignored
             );
-            self.note(Note::warning(NoteCode::ErrorsIgnored, text));
+            add_note(&mut self.notes, Note::warning(NoteCode::ErrorsIgnored, text));
         }
         Ok(Sample {
             elapsed_ns: phases.values().sum(),
             phases,
             device,
+            wal_device,
             restored: Some(restored),
             ..trial.sample()
         })

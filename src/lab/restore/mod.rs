@@ -3,28 +3,28 @@
 //! clusters and, where asked for, one dump for all trials, [`conduct`](Entered::conduct) measures.
 
 mod arm;
-mod server;
-mod source;
+mod roles;
 
 use std::cell::RefCell;
 use std::path::PathBuf;
 
 use arm::{Bench, RestoreArm};
-use server::Server;
-use source::Source;
+use roles::{make_roles, missing_roles};
 
 use super::arm::Arm;
+use super::cached::{Caches, in_state};
 use super::conduct::{Run, conduct};
 use super::head::head;
 use super::plan::Plan;
-use crate::place::{self, Asked, Making, Place, PlaceError, Surveyed};
+use super::servers::{Server, ServersRequest, Source};
+use crate::place::{self, Making, Place, PlaceError, Surveyed};
 use crate::results::{Document, Input, Kind};
 use crate::server::connect::connect;
 use crate::server::conninfo::Target;
 use crate::server::dump::Contents;
 use crate::server::error::ServerError;
 use crate::server::restore::{Dump, Programs, RestoreError, dump_once};
-use crate::server::settings::{self, Setting};
+use crate::storage::Attached;
 use crate::sys::clock;
 use crate::sys::journal::Journal;
 use crate::sys::run_directory::RunDirectory;
@@ -36,6 +36,19 @@ const CLUSTER_BYTES: u64 = 64 << 20;
 const WAL_BYTES: u64 = 1 << 30;
 /// What a text takes in a database, its indexes included: as much again. An estimate, said as one.
 const GROWTH: u64 = 2;
+
+/// What a restore's time depends on most; recorded with every result.
+const TELLING: [&str; 9] = [
+    "shared_buffers",
+    "maintenance_work_mem",
+    "max_wal_size",
+    "checkpoint_timeout",
+    "wal_level",
+    "wal_sync_method",
+    "synchronous_commit",
+    "full_page_writes",
+    "fsync",
+];
 
 /// What is restored.
 #[derive(Clone, Debug)]
@@ -53,18 +66,8 @@ pub struct RestoreRequest {
     pub origin: Origin,
     /// Dump a database once for all trials.
     pub dump_once: bool,
-    /// Where scratch clusters are made.
-    pub scratch: Vec<Asked>,
-    /// `[NAME=]DIR` of their programs.
-    pub binaries: Vec<String>,
-    /// Servers that are not ours, by name.
-    pub servers: Vec<(String, Target)>,
-    /// Other clients of a server that is not ours may be active.
-    pub others_may_be_active: bool,
-    /// For all clusters.
-    pub settings: Vec<Setting>,
-    /// Each list a label, each value an arm.
-    pub varied: Vec<Vec<Setting>>,
+    /// Where it is restored.
+    pub servers: ServersRequest,
     /// Sessions of pg_restore.
     pub jobs: usize,
     /// How often, in what order, how long.
@@ -121,6 +124,9 @@ pub struct RestoreRun {
 pub struct Entered<'a> {
     run: &'a RestoreRun,
     servers: Vec<RefCell<Server<'a>>>,
+    caches: Vec<Caches<'a, Attached>>,
+    /// What loads the dump into each of them.
+    programs: Vec<Programs>,
     /// The one dump of a database that was asked for.
     dumped: Option<(Dump, Option<Contents>)>,
     head: Document,
@@ -129,12 +135,9 @@ pub struct Entered<'a> {
 impl RestoreSurvey {
     /// Looks at every place, every build and at the dump.
     pub fn new(request: RestoreRequest, watch: &dyn Watch) -> Result<Self, RestoreRunError> {
-        settings::check_scratch(&request.settings)?;
-        for setting in request.varied.iter().flatten() {
-            settings::check_scratch(std::slice::from_ref(setting))?;
-        }
-        let places = Surveyed::new(&request.scratch)?;
-        let sources = Source::all(&request, watch)?;
+        request.servers.check()?;
+        let places = Surveyed::new(&request.servers.places())?;
+        let sources = Source::all(&request.servers, watch)?;
         let mut dump = match &request.origin {
             Origin::From(target) => Dump::Database(Box::new(connect(target)?)),
             Origin::Dump(path) => Dump::at(path)?,
@@ -152,7 +155,13 @@ impl RestoreSurvey {
             if contents.is_none() {
                 contents = dump.survey(&clients, watch)?;
             }
-            source.check(&request, contents.as_ref().filter(|_| matches!(dump, Dump::Plain { .. })))?;
+            let plain = contents.as_ref().filter(|_| matches!(dump, Dump::Plain { .. }));
+            if let (Some(mut session), Some(contents)) = (source.look(&request.servers)?, plain) {
+                let roles = missing_roles(&mut session, contents)?;
+                if !roles.is_empty() {
+                    return Err(RestoreError::NoRoles { roles }.into());
+                }
+            }
         }
         let source_bytes = match (&mut dump, &contents) {
             (Dump::Database(session), _) => session
@@ -198,8 +207,13 @@ impl RestoreRun {
             _ => self.source_bytes * GROWTH,
         };
         let dump_bytes = if self.request.dump_once && place == 0 { self.source_bytes } else { 0 };
-        let clusters = self.sources.iter().filter(|source| source.is_at(place)).count() as u64;
-        data_bytes + data_bytes.min(WAL_BYTES) + dump_bytes + clusters * CLUSTER_BYTES
+        let clusters = self.sources.iter().filter(|source| source.place() == Some(place)).count() as u64;
+        let wal_bytes = data_bytes.min(WAL_BYTES);
+        match &self.request.servers.wal_into {
+            Some(_) if place == self.request.servers.scratch.len() => wal_bytes + CLUSTER_BYTES,
+            Some(_) => data_bytes + dump_bytes + clusters * CLUSTER_BYTES,
+            None => data_bytes + wal_bytes + dump_bytes + clusters * CLUSTER_BYTES,
+        }
     }
 
     fn check_room(&self) -> Result<(), RestoreRunError> {
@@ -217,24 +231,15 @@ impl RestoreRun {
 
     /// How many trials there will be.
     pub fn trials(&self) -> u64 {
-        let arms =
-            self.sources.len() * settings::product(&self.request.varied).len() + usize::from(self.request.aa);
+        let ways = self.sources.iter().map(|source| self.request.servers.ways_at(source.place()));
+        let arms = ways.sum::<usize>() + usize::from(self.request.aa);
         arms as u64 * u64::from(self.request.plan.all_rounds())
     }
 
     /// What will be made and what it costs, a sentence each.
     pub fn intents(&self) -> Vec<String> {
-        let mut intents: Vec<String> = self
-            .sources
-            .iter()
-            .filter_map(|source| match source {
-                Source::Scratch { name, place, binaries } => Some(format!(
-                    "will make a cluster of PostgreSQL {} ({name}) in {}, and remove it",
-                    binaries.version, self.request.scratch[*place]
-                )),
-                Source::Live { .. } => None,
-            })
-            .collect();
+        let mut intents: Vec<String> =
+            self.sources.iter().filter_map(|source| source.intent(&self.request.servers)).collect();
         if let Dump::Database(session) = &self.dump {
             let times = if self.request.dump_once { 1 } else { self.trials() };
             intents.push(format!(
@@ -263,6 +268,7 @@ impl RestoreRun {
         watch: &dyn Watch,
     ) -> Result<Entered<'a>, RestoreRunError> {
         self.check_room()?;
+        let caches = self.request.servers.caches(&self.places, journal);
         let dumped = if self.request.dump_once { self.dumped(journal, watch)? } else { None };
         let (dump, contents) = match &dumped {
             Some((dump, contents)) => (dump, contents),
@@ -270,6 +276,7 @@ impl RestoreRun {
         };
         let mut head = self.head.clone();
         let mut servers = Vec::new();
+        let mut loading = Vec::new();
         for (source, programs) in self.sources.iter().zip(&self.programs) {
             // A database that was dumped once is text or an archive by now, which another program may load.
             let programs = match &dumped {
@@ -280,16 +287,19 @@ impl RestoreRun {
                 None => programs.clone(),
             };
             let mut server = place::at_full_speed(&self.places, || {
-                Ok::<_, RestoreRunError>(Server::ready(source, programs, self, journal, watch)?)
+                let server = Server::ready(source, &self.request.servers, &self.places, journal, watch);
+                Ok::<_, RestoreRunError>(server?)
             })?;
             if let (Dump::Plain { .. }, Some(contents)) = (dump, contents) {
-                server.make_roles(contents)?;
+                make_roles(&mut server, contents)?;
             }
-            head.servers.push(server.record()?);
-            head.notes.extend(server.notes()?);
+            head.servers.push(server.record(&TELLING)?);
+            head.notes
+                .extend(server.notes("the last CHECKPOINT needs the right to it: its cost is missing")?);
             servers.push(RefCell::new(server));
+            loading.push(programs);
         }
-        Ok(Entered { run: self, servers, dumped, head })
+        Ok(Entered { run: self, servers, caches, programs: loading, dumped, head })
     }
 
     /// Dumps a database into a directory of ours at the first place.
@@ -322,13 +332,17 @@ impl Entered<'_> {
 
     /// What the run costs servers that are not ours, a sentence each.
     pub fn costs(&self) -> Result<Vec<String>, RestoreRunError> {
-        let request = &self.run.request;
-        let settings: Vec<&str> =
-            request.varied.iter().filter_map(|values| Some(values.first()?.name.as_str())).collect();
+        let settings = self.run.request.servers.varied_names();
         let each = self.run.trials() / self.servers.len().max(1) as u64;
         let mut costs = Vec::new();
         for server in self.servers.iter().filter(|server| !server.borrow().is_ours()) {
-            costs.push(server.borrow_mut().costs(each, &settings)?);
+            let server = &mut *server.borrow_mut();
+            let followers = server.followers(&settings)?;
+            costs.push(format!(
+                "{}: {each} restores into a database of ours, dropped after each; each ends in a checkpoint of the whole \
+                 cluster and writes all rows and indexes into the WAL; {followers}",
+                server.name
+            ));
         }
         Ok(costs)
     }
@@ -346,13 +360,14 @@ impl Entered<'_> {
         };
         let bench = Bench { watch, places, dump, contents, jobs: request.jobs };
         let mut arms: Vec<Box<dyn Arm + '_>> = Vec::new();
-        for server in &self.servers {
-            for settings in settings::product(&request.varied) {
-                let arm = || RestoreArm::new(&bench, server, &settings);
+        for (server, programs) in self.servers.iter().zip(&self.programs) {
+            let place = server.borrow().place;
+            for (state, settings) in request.servers.ways(place, &self.caches) {
+                let arm = || RestoreArm::new(&bench, server, programs, &settings);
                 let is_baseline = arms.is_empty();
-                arms.push(Box::new(arm()));
+                arms.push(in_state(Box::new(arm()), state));
                 if is_baseline && request.aa {
-                    arms.push(Box::new(arm().into_control()));
+                    arms.push(in_state(Box::new(arm().into_control()), state));
                 }
             }
         }

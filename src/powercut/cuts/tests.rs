@@ -25,6 +25,7 @@ fn section() -> Section {
             request(4, Flush, 0, 8, 10),
         ],
         acks: vec![(4, Ack::Done)],
+        marks: Vec::new(),
         length: 11,
         times_ns: (0..11).collect(),
     }

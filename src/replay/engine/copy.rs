@@ -14,7 +14,7 @@ use crate::replay::policy::axes::{RANGE_BYTES, WRITE_BYTES};
 use crate::replay::policy::{CopyBy, Every, Hint, Open, Order, SyncWhen, Type};
 use crate::sys::kernel::{Call, Kernel};
 
-const BUFFER_BYTES: usize = 64 << 10;
+pub(super) const BUFFER_BYTES: usize = 64 << 10;
 const RANGE_LENGTH: usize = 1 << 20;
 /// Direct writes may ask for blocks up to this size.
 pub const BUFFER_ALIGNMENT: usize = BUFFER_BYTES;
@@ -96,7 +96,7 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
         for position in sorted.order(self.axes().order) {
             let name = sorted.name(position).to_bytes();
             let lengths = (self.source.push(name), self.target.push(name));
-            self.copy_known(sorted.kind(position))?;
+            self.copy_known(sorted.kind(position), sorted.size_bytes(position))?;
             self.source.cut(lengths.0);
             self.target.cut(lengths.1);
         }
@@ -105,7 +105,7 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
 
     fn copy_entry(&mut self, kind: Kind) -> Result<(), EngineError> {
         match self.source_kind(kind)? {
-            Some((kind, _)) => self.copy_known(kind),
+            Some((kind, size_bytes)) => self.copy_known(kind, size_bytes),
             None => Ok(()),
         }
     }
@@ -114,7 +114,7 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
     /// nothing where it is gone.
     fn source_kind(&mut self, kind: Kind) -> Result<Option<(Kind, u64)>, EngineError> {
         let axes = self.axes();
-        let sized = axes.order == Order::Size && self.sorts_copies();
+        let sized = axes.copy == CopyBy::Aio || (axes.order == Order::Size && self.sorts_copies());
         if axes.r#type == Type::DType && kind != Kind::Unknown && !sized {
             return Ok(Some((kind, 0)));
         }
@@ -128,10 +128,10 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
         }
     }
 
-    fn copy_known(&mut self, kind: Kind) -> Result<(), EngineError> {
+    fn copy_known(&mut self, kind: Kind, size_bytes: u64) -> Result<(), EngineError> {
         self.go_on()?;
         match kind {
-            Kind::File => self.copy_file(),
+            Kind::File => self.copy_file(size_bytes),
             Kind::Directory => {
                 self.directories.push(self.target.below(self.top));
                 Ok(())
@@ -143,8 +143,9 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
         }
     }
 
-    fn copy_file(&mut self) -> Result<(), EngineError> {
-        let calls = self.calls;
+    /// `size_bytes` is 0 where nobody asked.
+    fn copy_file(&mut self, size_bytes: u64) -> Result<(), EngineError> {
+        let (calls, by) = (self.calls, self.way(size_bytes));
         let from = match calls.open(self.source.as_cstr(), OFlag::O_RDONLY) {
             Err(fault) if fault.errno == Errno::ENOENT => {
                 self.copied.changed.push(self.source.to_path());
@@ -152,8 +153,11 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
             }
             opened => opened?,
         };
-        let to = calls.open(self.target.as_cstr(), self.create_flags())?;
-        let bytes = self.move_bytes(from.as_fd(), to.as_fd())?;
+        let to = calls.open(self.target.as_cstr(), self.create_flags(by))?;
+        let bytes = match by {
+            CopyBy::Aio => self.move_together(from.as_fd(), to.as_fd(), size_bytes)?,
+            _ => self.move_bytes(by, from.as_fd(), to.as_fd())?,
+        };
         self.copied.files += 1;
         self.copied.bytes += bytes;
         self.sync_before_close(&to, bytes)?;
@@ -165,12 +169,21 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
         Ok(calls.close(from, self.source.as_cstr())?)
     }
 
-    fn create_flags(&self) -> OFlag {
+    /// How a file of this size is copied: direct writes end on a block.
+    fn way(&self, size_bytes: u64) -> CopyBy {
+        let whole = size_bytes.is_multiple_of(self.tools.means.direct_block_bytes as u64);
+        match self.axes().copy {
+            CopyBy::Aio if !whole => CopyBy::ReadWrite,
+            by => by,
+        }
+    }
+
+    fn create_flags(&self, by: CopyBy) -> OFlag {
         let axes = self.axes();
-        let access = match axes.copy {
+        let access = match by {
             CopyBy::ReadWrite => OFlag::O_RDWR,
             CopyBy::CopyFileRange | CopyBy::Reflink => OFlag::O_WRONLY,
-            CopyBy::Direct => OFlag::O_RDWR | OFlag::O_DIRECT,
+            CopyBy::Direct | CopyBy::Aio => OFlag::O_RDWR | OFlag::O_DIRECT,
         };
         let synced = match axes.open {
             Open::Plain => OFlag::empty(),
@@ -199,12 +212,19 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
         Ok(())
     }
 
-    fn move_bytes(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<u64, EngineError> {
-        match self.axes().copy {
+    fn move_bytes(
+        &mut self,
+        by: CopyBy,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+    ) -> Result<u64, EngineError> {
+        match by {
             CopyBy::CopyFileRange if self.copied.fell_back.is_none() => {
                 self.move_chunks(from, to, Self::range_chunk)
             }
-            CopyBy::ReadWrite | CopyBy::CopyFileRange => self.move_chunks(from, to, Self::buffer_chunk),
+            CopyBy::ReadWrite | CopyBy::CopyFileRange | CopyBy::Aio => {
+                self.move_chunks(from, to, Self::buffer_chunk)
+            }
             CopyBy::Reflink => self.share(from, to),
             CopyBy::Direct => self.move_direct(from, to),
         }
@@ -243,7 +263,7 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
     }
 
     /// A large file, or one that grows as fast as it is read, is left where a multiple of 1 MiB was passed.
-    fn go_on_after(&self, offset: u64, moved: u64) -> Result<(), EngineError> {
+    pub(super) fn go_on_after(&self, offset: u64, moved: u64) -> Result<(), EngineError> {
         if offset / RANGE_BYTES == (offset + moved) / RANGE_BYTES { Ok(()) } else { self.go_on() }
     }
 

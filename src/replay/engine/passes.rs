@@ -46,6 +46,10 @@ impl Sorted {
         self.entries[position].0
     }
 
+    pub(super) fn size_bytes(&self, position: usize) -> u64 {
+        self.entries[position].1.size_bytes
+    }
+
     fn clear(&mut self) {
         self.names.clear();
         self.entries.clear();
@@ -73,6 +77,15 @@ pub(super) struct Held {
 }
 
 impl Held {
+    pub(super) fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    /// The path of a held file.
+    pub(super) fn name(&self, position: usize) -> Option<&CStr> {
+        (position < self.files.len()).then(|| self.sorted.name(position))
+    }
+
     pub(super) fn clear(&mut self) {
         self.files.clear();
         self.sorted.clear();
@@ -173,6 +186,7 @@ impl<K: Kernel, O: Observer> Run<'_, K, O> {
 
     /// Hints, waits for, syncs and closes what is held.
     pub(super) fn sync_held(&mut self) -> Result<(), EngineError> {
+        self.write_batch()?;
         let mut held = std::mem::take(&mut self.tools.held);
         let axes = *self.axes();
         let before = self.clock.enter(Part::Hint);

@@ -45,6 +45,9 @@ words! {
         Reflink = "reflink",
         /// The copy is written with O_DIRECT, the source read through the page cache.
         Direct = "direct",
+        /// Files are allocated, then written with O_DIRECT, many of them in one io_submit and in the order of their places on
+        /// the disk; those that do not end on a block go through a buffer.
+        Aio = "aio",
     }
 }
 

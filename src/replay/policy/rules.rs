@@ -53,13 +53,18 @@ pub const RULES: &[Rule] = &[
         breaks: |axes| hinted(axes) && matches!(axes.copy, CopyBy::Reflink | CopyBy::Direct),
     },
     Rule {
+        why: "copy=aio keeps files open until they are written together: sync=held",
+        breaks: |axes| axes.copy == CopyBy::Aio && axes.sync != SyncWhen::Held,
+    },
+    Rule {
         why: "a hint means nothing with open=o-dsync and open=o-sync: every write is on disk when it returns",
         breaks: |axes| hinted(axes) && axes.open != Open::Plain,
     },
     Rule {
         why: "open=o-dsync and open=o-sync cover writes only: copy=read-write or copy=direct",
         breaks: |axes| {
-            axes.open != Open::Plain && matches!(axes.copy, CopyBy::Reflink | CopyBy::CopyFileRange)
+            let covered = matches!(axes.copy, CopyBy::ReadWrite | CopyBy::Direct);
+            axes.open != Open::Plain && !covered
         },
     },
     Rule {

@@ -96,6 +96,12 @@ pub const ROWS: &[Row] = &[
         axes: Axes { copy: CopyBy::Direct, hint: Hint::None, ..DEFERRED },
     },
     Row {
+        name: "aio",
+        summary: "all files are written with O_DIRECT in one io_submit, then fsynced",
+        servers: None,
+        axes: Axes { copy: CopyBy::Aio, every: Every::File, sync: SyncWhen::Held, ..DEFERRED },
+    },
+    Row {
         name: "o-dsync",
         summary: "files are opened with O_DSYNC: every write waits",
         servers: None,

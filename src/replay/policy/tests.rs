@@ -28,7 +28,18 @@ fn promises_of_the_named_policies_are_the_contract() {
     };
     assert_eq!(
         of(Promise::Tree),
-        ["immediate", "deferred", "reflink", "direct", "o-dsync", "syncfs", "uring", "threads", "reverse"]
+        [
+            "immediate",
+            "deferred",
+            "reflink",
+            "direct",
+            "aio",
+            "o-dsync",
+            "syncfs",
+            "uring",
+            "threads",
+            "reverse"
+        ]
     );
     assert_eq!(of(Promise::Entries), ["pg-9.0", "pg-9.3", "pg-9.6", "pg-16", "pg-18-clone", "initdb-sync"]);
     assert_eq!(of(Promise::Data), ["pg-8.4", "dpkg"]);
@@ -40,6 +51,7 @@ fn hints_and_direct_io_count_for_nothing_and_syncfs_for_everything() {
     for (text, promise) in [
         ("never+hint=write-and-wait+dirs=own+parent", Promise::Nothing),
         ("direct+sync=never", Promise::Nothing),
+        ("aio+dirs=own", Promise::Entries),
         ("git-batch+dirs=own+parent", Promise::Nothing),
         ("syncfs+dirs=own", Promise::Tree),
         ("o-dsync+dirs=none", Promise::Data),
@@ -140,6 +152,8 @@ fn combinations_that_mean_nothing_are_refused() {
         "direct+hint=fadvise",
         "o-dsync+hint=sync-file-range",
         "o-dsync+copy=reflink",
+        "aio+open=o-dsync",
+        "aio+sync=after",
         "pg-18-clone+hint=sync-file-range+every=64KiB",
     ] {
         assert!(matches!(error(text), PolicyError::Meaningless { .. }), "{text}");
@@ -151,6 +165,7 @@ fn needs_follow_from_the_axes() {
     let needs = |text: &str| policy(text).needs();
     assert_eq!(needs("deferred"), Needs::default());
     assert!(needs("never+sync=syncfs").whole_file_system_sync);
+    assert!(needs("aio").aio && needs("aio").direct_io && !needs("aio").staged_source);
     assert!(needs("reflink").reflink && needs("reflink").staged_source);
     assert!(needs("immediate+copy=direct").direct_io);
     assert!(needs("pg-18-clone").staged_source);

@@ -5,6 +5,7 @@
 
 mod binaries;
 mod processes;
+mod recovered;
 mod standby;
 
 use std::fs;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use binaries::{Binaries, Version, installed};
 pub use processes::inside;
+pub use recovered::{Left, Recovered, Started};
 pub use standby::Standby;
 
 use super::connect::{Session, connect_to};
@@ -47,10 +49,22 @@ pub struct Cluster {
     pub binaries: Binaries,
     run: RunDirectory,
     sockets: Option<RunDirectory>,
+    wal: Option<RunDirectory>,
     user: Option<User>,
     settings: Vec<Setting>,
     /// What the journal must undo, in the order in which it was done.
     entries: Entries,
+}
+
+/// What a cluster is made with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted<'a> {
+    /// Beside those that every cluster of ours has.
+    pub settings: &'a [Setting],
+    /// Another place, for the WAL in a run directory of its own.
+    pub wal_place: Option<&'a Path>,
+    /// Further options for initdb.
+    pub initdb: &'a [&'a str],
 }
 
 #[derive(Debug, Default)]
@@ -80,18 +94,33 @@ impl Cluster {
         journal: &Journal,
         watch: &dyn Watch,
     ) -> Result<Self, ServerError> {
-        super::settings::check_scratch(settings)?;
+        Self::make_with(place, binaries, Wanted { settings, ..Wanted::default() }, journal, watch)
+    }
+
+    /// The same with more than settings.
+    pub fn make_with(
+        place: &Path,
+        binaries: &Binaries,
+        wanted: Wanted<'_>,
+        journal: &Journal,
+        watch: &dyn Watch,
+    ) -> Result<Self, ServerError> {
+        super::settings::check_scratch(wanted.settings)?;
         let user = user_at(place)?;
         let (run, n) = RunDirectory::make(place, &["data", "socket", "log", "standby"], journal)?;
         let mut cluster = Self {
             binaries: binaries.clone(),
             sockets: None,
+            wal: None,
             user,
-            settings: settings.to_vec(),
+            settings: wanted.settings.to_vec(),
             entries: Entries { directories: vec![(n, run.clone())], processes: None },
             run,
         };
-        match cluster.set_up(journal, watch) {
+        let made = cluster
+            .make_wal(wanted.wal_place, journal)
+            .and_then(|()| cluster.set_up(wanted.initdb, journal, watch));
+        match made {
             Ok(()) => Ok(cluster),
             Err(error) => {
                 let error = cluster.with_log(error);
@@ -102,7 +131,17 @@ impl Cluster {
         }
     }
 
-    fn set_up(&mut self, journal: &Journal, watch: &dyn Watch) -> Result<(), ServerError> {
+    /// Journalled before the processes, so that it is there until they have ended.
+    fn make_wal(&mut self, place: Option<&Path>, journal: &Journal) -> Result<(), ServerError> {
+        let Some(place) = place else { return Ok(()) };
+        let (wal, n) = RunDirectory::make(place, &["wal"], journal)?;
+        self.entries.directories.push((n, wal.clone()));
+        self.own(wal.path())?;
+        self.wal = Some(wal);
+        Ok(())
+    }
+
+    fn set_up(&mut self, initdb: &[&str], journal: &Journal, watch: &dyn Watch) -> Result<(), ServerError> {
         let processes = ClusterProcesses { directory: self.run.path().to_path_buf() };
         self.entries.processes = Some((journal.push(&processes)?, processes));
         self.own(self.run.path())?;
@@ -118,10 +157,14 @@ impl Cluster {
             .map_err(ServerError::file("set permissions of directory", &sockets))?;
         self.own(&sockets)?;
         let data = self.data_directory();
-        self.program("initdb")
-            .arg("-D")
-            .arg(&data)
+        let program = self.program("initdb").arg("-D").arg(&data);
+        let program = match &self.wal {
+            Some(wal) => program.arg("-X").arg(wal.path().join("wal")),
+            None => program,
+        };
+        program
             .args(["-U", ROLE, "--auth=peer", "--encoding=UTF8", "--locale=C"])
+            .args(initdb)
             .run(watch)
             .and_then(Finished::success)
             .map_err(|error| self.no_way(error))?;
@@ -203,13 +246,14 @@ impl Cluster {
         connect_to(&self.target()?, database)
     }
 
-    /// Where it is, as a connection needs it. No variable of ours is read: they speak of other servers.
+    /// Where it is, as a connection needs it.
     pub fn target(&self) -> Result<Target, ServerError> {
-        let around = Surroundings { variable: &|_| None, home: None, user: ROLE.to_owned() };
-        let mut target = resolve(&Asked::default(), &around)?;
-        target.hosts =
-            vec![Host { address: Address::Socket(self.socket_directory()), port: 5432, password: None }];
-        Ok(target)
+        target_at(self.socket_directory())
+    }
+
+    /// Ends all its processes at once; nothing is written any more. Its files stay until it is closed.
+    pub fn crash(&self) -> Result<(), ServerError> {
+        processes::end_all(self.run.path()).map(drop)
     }
 
     /// Its data directory.
@@ -226,7 +270,8 @@ impl Cluster {
         self.sockets.as_ref().unwrap_or(&self.run).path().join("socket")
     }
 
-    fn log(&self) -> PathBuf {
+    /// What the server says.
+    pub fn log(&self) -> PathBuf {
         self.run.path().join("log")
     }
 
@@ -258,11 +303,26 @@ impl Cluster {
     }
 }
 
+/// A server of ours by its socket directory. No variable of ours is read: they speak of other servers.
+fn target_at(sockets: PathBuf) -> Result<Target, ServerError> {
+    let around = Surroundings { variable: &|_| None, home: None, user: ROLE.to_owned() };
+    let mut target = resolve(&Asked::default(), &around)?;
+    target.hosts = vec![Host { address: Address::Socket(sockets), port: 5432, password: None }];
+    Ok(target)
+}
+
 /// The processes of a cluster, for the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterProcesses {
     #[serde(with = "crate::sys::path_text")]
     directory: PathBuf,
+}
+
+impl ClusterProcesses {
+    /// Those that will work in a directory or below it.
+    pub fn below(directory: &Path) -> Self {
+        Self { directory: directory.to_path_buf() }
+    }
 }
 
 impl Undo for ClusterProcesses {

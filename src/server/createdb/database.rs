@@ -1,5 +1,7 @@
 //! Databases of ours on a server: their names, the comment that says whose they are, and their end.
 
+use std::time::Duration;
+
 use postgres::error::SqlState;
 use serde::{Deserialize, Serialize};
 
@@ -8,12 +10,17 @@ use crate::server::conninfo::{Asked, Surroundings, resolve};
 use crate::server::error::ServerError;
 use crate::server::sql::{identifier, literal};
 use crate::sys::undo::{Undo, Undone};
+use crate::sys::watch::Deadline;
 
 /// How every database of ours begins.
 pub const PREFIX: &str = "fsynclab_";
 
 /// The longest name a server takes; it cuts longer ones without a word.
 pub const LONGEST_NAME_BYTES: usize = 63;
+
+/// How long the sessions in a database have to end.
+const GONE_LIMIT: Duration = Duration::from_secs(20);
+const ASKED_EVERY: Duration = Duration::from_millis(20);
 
 /// The databases of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,6 +128,21 @@ pub fn drop_ours(session: &mut Session, name: &str) -> Result<bool, ServerError>
     }
 }
 
+/// Ends what is connected to a database of ours, so that it can be dropped: a server goes on with the statement of a
+/// client that was killed.
+pub fn end_sessions(session: &mut Session, database: &str) -> Result<(), ServerError> {
+    let connected = format!("FROM pg_catalog.pg_stat_activity WHERE datname = {}", literal(database));
+    let deadline = Deadline::after(GONE_LIMIT);
+    loop {
+        session.run(&format!("SELECT pg_catalog.pg_terminate_backend(pid) {connected}"))?;
+        if session.value(&format!("SELECT count(*) {connected}"))? == "0" || deadline.reached() {
+            // What is still there is told by the DROP that it prevents.
+            return Ok(());
+        }
+        std::thread::sleep(ASKED_EVERY);
+    }
+}
+
 /// The number that tells one cluster from all others.
 pub fn system_identifier(session: &mut Session) -> Result<String, ServerError> {
     session.value("SELECT system_identifier FROM pg_catalog.pg_control_system()")
@@ -150,6 +172,10 @@ impl Undo for ScratchDatabase {
         let mut session = connect(&resolve(&Asked::conninfo(&self.conninfo), &around)?)?;
         if system_identifier(&mut session)? != self.system_identifier {
             return Err(ServerError::AnotherServer { conninfo: self.conninfo.clone() });
+        }
+        if matches!(find(&mut session, &self.name)?, Found::Ours { .. }) {
+            // A psql or pgbench of a run that was killed goes on without it.
+            end_sessions(&mut session, &self.name)?;
         }
         session.wait_until_gone(&session_of(&self.name))?;
         Ok(if drop_ours(&mut session, &self.name)? { Undone::Now } else { Undone::Before })

@@ -40,24 +40,6 @@ pub enum RestoreError {
         /// Why.
         source: io::Error,
     },
-    /// A program that no directory of programs holds.
-    #[error("could not find {program}: neither in \"{}\" nor in PATH", shown(.directory))]
-    NoClient {
-        /// Its name.
-        program: &'static str,
-        /// Where the server's programs are.
-        directory: PathBuf,
-    },
-    /// A program that must not be older than a server.
-    #[error("{program} is of version {client}, older than the server ({server})")]
-    ClientOlder {
-        /// Its name.
-        program: &'static str,
-        /// Its major version.
-        client: u32,
-        /// The server's.
-        server: u32,
-    },
     /// A table does not hold what was dumped.
     #[error("table {table} holds {found} rows, the dump {dumped}")]
     RowsDiffer {
@@ -76,14 +58,6 @@ pub enum RestoreError {
     NoRoles {
         /// Their names in SQL.
         roles: Vec<String>,
-    },
-    /// A server that is not ours is in use.
-    #[error("server \"{server}\" has {active} other active clients")]
-    OthersActive {
-        /// Its name.
-        server: String,
-        /// How many.
-        active: u64,
     },
     /// Less room than the restore will take.
     #[error(
@@ -111,11 +85,9 @@ impl RestoreError {
             Self::Server(error) => error.hint().map(std::borrow::Cow::into_owned),
             Self::Sys(error) => error.hint().map(str::to_owned),
             Self::Danger { .. } => Some("dump the database again without -C and -c, or with -Fc".to_owned()),
-            Self::ClientOlder { .. } => Some("--bin DIR takes the programs of a newer version".to_owned()),
             Self::NoRoles { .. } => {
                 Some("create them, or dump again with --no-owner --no-privileges".to_owned())
             }
-            Self::OthersActive { .. } => Some("--yes measures beside them, and slows them down".to_owned()),
             Self::NotParallel => {
                 Some("-j needs a dump of pg_dump -Fc or -Fd, or --from with --dump-once".to_owned())
             }

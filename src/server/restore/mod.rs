@@ -1,7 +1,6 @@
 //! A dump loaded into a database by the programs that everybody uses: `pg_dump | psql`, psql from a file, pg_restore.
 //! What is loaded is looked through before; `pipe` is what stands between two programs, `phases` looks on from outside.
 
-mod clients;
 mod error;
 mod phases;
 mod pipe;
@@ -11,25 +10,18 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
 
-pub use clients::Clients;
 pub use error::RestoreError;
 pub use phases::Seen;
 
 use self::pipe::{Text, Trouble};
+use super::clients::{self, Clients, LIMIT};
 use super::connect::Session;
 use super::dump::Contents;
 use super::error::ServerError;
-use super::sql::literal;
 use crate::sys::error::{SysError, shown};
 use crate::sys::tools::{End, Finished, Tool, Usage};
-use crate::sys::watch::{Deadline, Watch};
-
-/// The longest that one program of a restore may run.
-const LIMIT: Duration = Duration::from_hours(24 * 7);
-/// How long the sessions in a database have to end.
-const GONE_LIMIT: Duration = Duration::from_secs(20);
+use crate::sys::watch::Watch;
 
 /// What is loaded.
 #[derive(Debug)]
@@ -211,17 +203,12 @@ impl Load<'_> {
             Dump::Plain { path, unpack } => text_of(path, *unpack)?,
             Dump::Database(source) => {
                 let program = self.programs.dumps.as_deref().unwrap_or(Path::new("pg_dump"));
-                let tool = clients::tool(program, source, &source.database);
+                let tool = tool(program, source, &source.database);
                 // Whose things are and who may use them has no part in how long loading takes.
                 Text::Program(Box::new(tool.args(["--no-owner", "--no-privileges"])))
             }
         };
-        let psql = clients::tool(&self.programs.loads, session, database).args([
-            "-X",
-            "-q",
-            "-v",
-            "ON_ERROR_STOP=1",
-        ]);
+        let psql = tool(&self.programs.loads, session, database).args(["-X", "-q", "-v", "ON_ERROR_STOP=1"]);
         let psql = psql.args(["-o", "/dev/null", "-f", "-"]);
         let piped = pipe::run(text, Some(psql), self.total_bytes, watch);
         let piped = piped.map_err(|trouble| self.dump.explained(trouble))?;
@@ -235,7 +222,7 @@ impl Load<'_> {
         database: &str,
         watch: &dyn Watch,
     ) -> Result<Loaded, RestoreError> {
-        let tool = clients::tool(&self.programs.loads, session, database);
+        let tool = tool(&self.programs.loads, session, database);
         let tool = tool.args(["--no-owner", "--no-privileges", "-j", &self.jobs.to_string(), "-d", database]);
         let finished = tool.arg(path).run(watch).map_err(|error| match error {
             SysError::Stopped { stop, .. } => ServerError::Stopped(stop).into(),
@@ -255,6 +242,11 @@ impl Load<'_> {
     }
 }
 
+/// A program that asks for no password.
+fn tool(program: &Path, session: &Session, database: &str) -> Tool {
+    clients::tool(program, session, database).arg("-w")
+}
+
 /// The N of `errors ignored on restore: N`, pg_restore's last word where it went on after errors.
 fn errors_ignored(stderr: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(stderr);
@@ -271,7 +263,7 @@ pub fn dump_once(
     watch: &dyn Watch,
 ) -> Result<(), RestoreError> {
     let program = clients.find("pg_dump", version(source)?, watch)?;
-    let tool = clients::tool(&program, source, &source.database).args(["--no-owner", "--no-privileges"]);
+    let tool = tool(&program, source, &source.database).args(["--no-owner", "--no-privileges"]);
     let tool = if jobs > 1 { tool.args(["-Fd", "-j", &jobs.to_string()]) } else { tool };
     tool.arg("-f").arg(target).run(watch).and_then(Finished::success)?;
     Ok(())
@@ -281,21 +273,6 @@ pub fn dump_once(
 fn version(session: &Session) -> Result<u32, ServerError> {
     let mut session = session.another(&session.database)?;
     Ok(session.value("SHOW server_version_num")?.parse::<u32>().unwrap_or(0) / 10_000)
-}
-
-/// Ends what is connected to a database of ours, so that it can be dropped: a server goes on with the statement of a
-/// client that was killed.
-pub fn end_sessions(session: &mut Session, database: &str) -> Result<(), ServerError> {
-    let connected = format!("FROM pg_catalog.pg_stat_activity WHERE datname = {}", literal(database));
-    let deadline = Deadline::after(GONE_LIMIT);
-    loop {
-        session.run(&format!("SELECT pg_catalog.pg_terminate_backend(pid) {connected}"))?;
-        if session.value(&format!("SELECT count(*) {connected}"))? == "0" || deadline.reached() {
-            // What is still there is told by the DROP that it prevents.
-            return Ok(());
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// Every table holds as many rows as its dump. Not asked of tables that an ignored error may have left out.

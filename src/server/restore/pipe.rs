@@ -1,18 +1,25 @@
 //! One program's output into another one, through us: bytes are counted and read on their way, and none is passed on that
 //! was not read. No shell is between them, so both ends are known, and which failed first.
 
-use std::io::{self, ErrorKind, PipeWriter, Read, Write, pipe};
+use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write, pipe};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
+
+use nix::fcntl::{FcntlArg, fcntl};
 
 use crate::server::dump::{Contents, Danger, Scanner};
 use crate::sys::SysError;
 use crate::sys::tools::{Finished, Tool, Usage};
 use crate::sys::watch::{Deadline, Event, Stop, Unit, Watch};
 
-/// Read and passed on at once: as much as a pipe holds.
-const PIECE_BYTES: usize = 64 << 10;
+/// Read and passed on at once: as much as a pipe of ours holds, which is as much as any user may ask for (pipe(7)).
+const PIECE_BYTES: usize = 1 << 20;
+/// pg_dump writes 4 kB at a time: after less than this we wait a moment, and pass on what gathers meanwhile at once. Pipes so
+/// wide hold more than goes through in that time, so neither program waits for us.
+const FEW_BYTES: usize = PIECE_BYTES / 2;
+const MOMENT: Duration = Duration::from_millis(5);
 /// How long a producer has to end once nobody reads what it writes.
 const GRACE: Duration = Duration::from_secs(2);
 const ASKED_EVERY: Duration = Duration::from_millis(2);
@@ -97,26 +104,27 @@ pub fn run(text: Text, reader: Option<Tool>, total_bytes: u64, watch: &dyn Watch
     let (no_writer, no_reader) = (&no_writer, &no_reader);
     thread::scope(|scope| {
         // The reader first: where it cannot start, there is no writer to end.
-        let (target, reader) = match reader {
-            None => (None, None),
+        let (target, reader, takes_much) = match reader {
+            None => (None, None, true),
             Some(tool) => {
-                let (from, to) = pipe()?;
-                (Some(to), Some(tool.stdin(from.into()).start()?))
+                let (from, to, is_wide) = wide_pipe()?;
+                (Some(to), Some(tool.stdin(from.into()).start()?), is_wide)
             }
         };
         let reader =
             reader.map(|running| scope.spawn(move || running.wait(&Guard { watch, useless: no_reader })));
-        let (source, writer): (Box<dyn Read + Send>, _) = match text {
-            Text::File(file) => (Box::new(file), None),
+        let (source, writer, gathers): (Box<dyn Read + Send>, _, _) = match text {
+            Text::File(file) => (Box::new(file), None, false),
             Text::Program(tool) => {
-                let (from, to) = pipe()?;
+                let (from, to, is_wide) = wide_pipe()?;
                 let running = tool.stdout(to.into()).start()?;
                 let guard = Guard { watch, useless: no_writer };
-                (Box::new(from), Some(scope.spawn(move || running.wait(&guard))))
+                (Box::new(from), Some(scope.spawn(move || running.wait(&guard))), is_wide)
             }
         };
+        let few_bytes = if gathers && takes_much { FEW_BYTES } else { 0 };
         let pump = scope.spawn(move || {
-            let (pumped, target) = pump(source, target, total_bytes, watch);
+            let (pumped, target) = pump(source, target, few_bytes, total_bytes, watch);
             let is_danger = matches!(pumped, Pumped::Danger(_));
             no_writer.store(is_danger, Ordering::Relaxed);
             // A reader that must not go on is ended while its pipe is open: psql would run what it has at the end.
@@ -149,6 +157,13 @@ pub fn run(text: Text, reader: Option<Tool>, total_bytes: u64, watch: &dyn Watch
     })
 }
 
+/// A pipe, and whether it holds a whole piece: one of a user who has many of them does not.
+fn wide_pipe() -> io::Result<(PipeReader, PipeWriter, bool)> {
+    let (from, to) = pipe()?;
+    let is_wide = fcntl(to.as_fd(), FcntlArg::F_SETPIPE_SZ(PIECE_BYTES.try_into().unwrap_or(0))).is_ok();
+    Ok((from, to, is_wide))
+}
+
 type Ended = Result<Finished, SysError>;
 
 fn joined(thread: ScopedJoinHandle<'_, Ended>) -> Ended {
@@ -159,6 +174,7 @@ fn joined(thread: ScopedJoinHandle<'_, Ended>) -> Ended {
 fn pump(
     mut source: Box<dyn Read + Send>,
     mut target: Option<PipeWriter>,
+    few_bytes: usize,
     total: u64,
     watch: &dyn Watch,
 ) -> (Pumped, Option<PipeWriter>) {
@@ -182,6 +198,9 @@ fn pump(
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::BrokenPipe => return (Pumped::Unread, None),
             Err(error) => return (Pumped::Failed(error), target),
+        }
+        if length < few_bytes {
+            thread::sleep(MOMENT);
         }
         done += length as u64;
         if total > 0 {

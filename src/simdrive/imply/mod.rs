@@ -88,25 +88,49 @@ pub fn imply(model: &Model, options: &Options) -> Implied {
     }
 }
 
+/// What `pg_test_fsync` would print on one of its lines; `None` where it has no such line on this drive.
+#[must_use]
+pub fn line(model: &Model, options: &Options, block: &str, method: &str) -> Option<f64> {
+    let asked = cases(model).into_iter().find(|case| (case.block, case.method) == (block, method));
+    asked.map(|case| case.rate(model, options))
+}
+
 fn lines(model: &Model, options: &Options) -> Vec<Line> {
-    let line = |block, method, sync, writes, bytes| Line {
-        block,
-        method,
-        ops_per_s: rate(Ext4::new(model, options, true), sync, writes, bytes),
-    };
-    let mut lines = Vec::new();
+    let line =
+        |case: Case| Line { block: case.block, method: case.method, ops_per_s: case.rate(model, options) };
+    cases(model).into_iter().map(line).collect()
+}
+
+/// What is timed on a line of `pg_test_fsync`: so many writes of so many bytes, and how they are synced.
+struct Case {
+    block: &'static str,
+    method: &'static str,
+    sync: Method,
+    writes: u64,
+    bytes: u64,
+}
+
+impl Case {
+    fn rate(&self, model: &Model, options: &Options) -> f64 {
+        rate(Ext4::new(model, options, true), self.sync, self.writes, self.bytes)
+    }
+}
+
+fn cases(model: &Model) -> Vec<Case> {
+    let case = |block, method, sync, writes, bytes| Case { block, method, sync, writes, bytes };
+    let mut cases = Vec::new();
     for (block, writes) in [("one8", 1), ("two8", 2)] {
-        lines.extend(METHODS.map(|(method, sync)| line(block, method, sync, writes, 8192)));
+        cases.extend(METHODS.map(|(method, sync)| case(block, method, sync, writes, 8192)));
     }
     for (block, sync) in [("sizes", Method::OpenSync), ("sizes-dsync", Method::OpenDatasync)] {
         let possible =
             SIZES.into_iter().filter(|(_, writes)| 16_384 / writes >= u64::from(model.block_bytes));
-        lines.extend(possible.map(|(method, writes)| line(block, method, sync, writes, 16_384 / writes)));
+        cases.extend(possible.map(|(method, writes)| case(block, method, sync, writes, 16_384 / writes)));
     }
     for method in ["write_fsync_close", "write_close_fsync"] {
-        lines.push(line("fd", method, Method::Fsync, 1, 8192));
+        cases.push(case("fd", method, Method::Fsync, 1, 8192));
     }
-    lines
+    cases
 }
 
 /// Operations a second of `writes` writes of `bytes` each to the same place, synced by `method`.

@@ -52,7 +52,8 @@ impl ImageDevice {
         let number = queue::add(&control, start)?;
         let keeper = Keeper::start(number)?;
         namespace::make_mounts_private().attempt("make mounts private at", "/")?;
-        mount(Some("fsynclab-images"), &workshop, Some("tmpfs"), MsFlags::empty(), Some("mode=700"))
+        // A server that is started on an image runs as a user of its own, who must get through.
+        mount(Some("fsynclab-images"), &workshop, Some("tmpfs"), MsFlags::empty(), Some("mode=711"))
             .attempt("mount", &workshop)?;
         let mount_point = workshop.join("mnt");
         std::fs::create_dir(&mount_point).attempt("create directory", &mount_point)?;

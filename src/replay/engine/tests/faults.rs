@@ -112,12 +112,14 @@ fn copy_file_range_that_cannot_be_falls_back_except_where_a_server_would_not() {
 
 #[test]
 fn a_call_that_was_interrupted_is_made_again() {
-    let bench = bench();
+    let bench = Bench::with(&[("a", 70_000), ("b", 8192), ("sub/c", 2_000_000), ("sub/d", 3)]);
     for (policy, call) in [
         ("pg-18-clone", Call::CopyFileRange),
         ("pg-16", Call::SyncFileRange),
         ("pg-16", Call::Fsync),
         ("uring", Call::IoUringEnter),
+        ("aio", Call::IoSubmit),
+        ("aio", Call::IoGetevents),
     ] {
         let (result, _) = broken(&bench, policy, &[fails(call, 1, Errno::EINTR)]);
         assert_eq!(result.expect(policy).files, 4);

@@ -12,6 +12,7 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::stat::{FileStat, Mode};
 
+use crate::sys::aio::Batch;
 use crate::sys::kernel::{Kernel, RangeFlags};
 use crate::sys::real::Real;
 use crate::sys::uring::Ring;
@@ -196,6 +197,11 @@ impl Kernel for Recorder {
         Real.clone_file(from, to)
     }
 
+    fn place(&self, file: BorrowedFd<'_>, offset: u64) -> Result<u64, Errno> {
+        self.note("place".to_owned());
+        Real.place(file, offset)
+    }
+
     fn sync_file_range(
         &self,
         file: BorrowedFd<'_>,
@@ -261,6 +267,16 @@ impl Kernel for Recorder {
     fn enter_ring(&self, ring: &mut Ring) -> Result<(), Errno> {
         self.note("ring".to_owned());
         Real.enter_ring(ring)
+    }
+
+    fn submit_batch(&self, batch: &mut Batch) -> Result<usize, Errno> {
+        self.note(format!("submit {}", batch.waiting()));
+        Real.submit_batch(batch)
+    }
+
+    fn await_batch(&self, batch: &mut Batch) -> Result<(), Errno> {
+        self.note("await".to_owned());
+        Real.await_batch(batch)
     }
 }
 

@@ -205,7 +205,9 @@ fn an_observer_hears_of_every_file_and_directory_that_is_durable_and_of_no_other
         told.sort();
         told
     };
-    for policy in ["immediate", "deferred", "o-dsync", "uring", "threads", "deferred+sync=held", "direct"] {
+    for policy in
+        ["immediate", "deferred", "o-dsync", "uring", "threads", "deferred+sync=held", "direct", "aio"]
+    {
         assert_eq!(told(policy), ["directory copy", "file a", "file empty"], "{policy}");
     }
     assert_eq!(told("pg-8.4"), ["file a", "file empty"]);

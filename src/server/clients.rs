@@ -1,11 +1,15 @@
-//! pg_dump, psql and pg_restore: those beside a server's programs, else those in PATH, never older than the server.
+//! pg_dump, psql, pg_restore and pgbench: those beside a server's programs, else those in PATH, never older than they may be.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use super::error::RestoreError;
-use crate::server::connect::Session;
+use super::connect::Session;
+use super::error::ServerError;
 use crate::sys::tools::{Finished, Tool};
 use crate::sys::watch::Watch;
+
+/// The longest that one program may run.
+pub(super) const LIMIT: Duration = Duration::from_hours(24 * 7);
 
 /// Where the programs are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,25 +23,28 @@ impl Clients {
         Self { directory: directory.to_path_buf() }
     }
 
-    /// A program, after a look at its version.
+    /// The first such program that is not older than this major version; 0 takes any.
     pub fn find(
         &self,
         program: &'static str,
         server: u32,
         watch: &dyn Watch,
-    ) -> Result<PathBuf, RestoreError> {
+    ) -> Result<PathBuf, ServerError> {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let found = std::iter::once(self.directory.clone())
-            .chain(std::env::split_paths(&path))
-            .map(|directory| directory.join(program))
-            .find(|path| path.is_file())
-            .ok_or_else(|| RestoreError::NoClient { program, directory: self.directory.clone() })?;
-        let said = Tool::new(&found).arg("--version").run(watch).and_then(Finished::success)?.text();
-        let client = major(&said).unwrap_or(0);
-        if client < server {
-            return Err(RestoreError::ClientOlder { program, client, server });
+        let directories = std::iter::once(self.directory.clone()).chain(std::env::split_paths(&path));
+        let mut newest = None;
+        for found in directories.map(|directory| directory.join(program)).filter(|path| path.is_file()) {
+            let said = Tool::new(&found).arg("--version").run(watch).and_then(Finished::success)?.text();
+            let client = major(&said).unwrap_or(0);
+            if client >= server {
+                return Ok(found);
+            }
+            newest = newest.max(Some(client));
         }
-        Ok(found)
+        Err(match newest {
+            Some(client) => ServerError::ClientOlder { program, client, server },
+            None => ServerError::NoClient { program, directory: self.directory.clone() },
+        })
     }
 }
 
@@ -49,13 +56,13 @@ fn major(said: &str) -> Option<u32> {
 
 /// A program that works in a database; how to reach it is in its environment, which others cannot read.
 pub(super) fn tool(program: &Path, session: &Session, database: &str) -> Tool {
-    let mut tool = Tool::new(program).limit(super::LIMIT);
+    let mut tool = Tool::new(program).limit(LIMIT);
     for (name, value) in session.child_environment() {
         if let Some(value) = value {
             tool = tool.env(name, value);
         }
     }
-    tool.env("PGDATABASE", database).arg("-w")
+    tool.env("PGDATABASE", database)
 }
 
 #[cfg(test)]
