@@ -1,6 +1,5 @@
 //! `sim fit`: a drive out of a text, measured with PostgreSQL's own pg_test_fsync. A loaded machine only adds time, so the
 //! fastest of a few trials is held against the publication.
-#![expect(clippy::print_stdout, reason = "what was measured is for the reader of a failure")]
 
 mod common;
 
