@@ -1,5 +1,4 @@
 //! Write logs: recorded by a run, priced by `sim price` as they were measured; the ready ones, priced by anybody.
-#![expect(clippy::print_stdout, reason = "what was measured is for the reader of a failure")]
 
 mod common;
 
