@@ -58,9 +58,6 @@ fn policies() -> Vec<Policy> {
     texts.map(|text| text.parse().expect("a policy")).collect()
 }
 
-/// What a kernel does not keep on an honest drive: docs/CUTS.md.
-const KNOWN: [(&str, &str); 1] = [("ext4 without journal", "syncfs")];
-
 /// Every policy with the cache on and off.
 fn no_promise_is_broken(file_system: &str, rest: &str) {
     let with =
@@ -72,9 +69,7 @@ fn no_promise_is_broken(file_system: &str, rest: &str) {
     });
     for (policy, tally) in on.iter().chain(&off) {
         let examples: Vec<_> = tally.examples.iter().filter(|((promised, _), _)| *promised).collect();
-        let known = KNOWN.contains(&(file_system, policy.to_string().as_str()));
-        let kept = known || tally.broken() == 0;
-        assert!(kept, "{policy} on {file_system}: {:?} {examples:?}", tally.verdicts);
+        assert!(tally.broken() == 0, "{policy} on {file_system}: {:?} {examples:?}", tally.verdicts);
         assert!(tally.complete, "{policy} on {file_system}");
     }
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::arm::Halt;
 use super::copy::{Copier, Made, Way, tallied};
 use super::copy_bench::{Bench, Workshop, beside_server};
+use super::copy_notes;
 use super::failed::{failed_call, failed_otherwise};
 use crate::replay::engine::Part;
 use crate::results::{Phases, Promise, Sample};
@@ -133,7 +134,9 @@ pub(super) fn ways<'a, K: Kernel>(
     shop: &Workshop<'_>,
     command: &Command,
 ) -> [Way<'a>; 2] {
-    [(None, Promise::Nothing), (Some("+syncfs"), Promise::Tree)].map(|(syncfs, promise)| {
+    let unflushed = copy_notes::syncfs_unflushed(shop.place);
+    let synced = if unflushed.is_some() { Promise::Nothing } else { Promise::Tree };
+    [(None, Promise::Nothing), (Some("+syncfs"), synced)].map(|(syncfs, promise)| {
         let copier: Box<dyn Copier + 'a> = Box::new(Started {
             kernel: bench.kernel,
             watch: bench.watch,
@@ -147,7 +150,7 @@ pub(super) fn ways<'a, K: Kernel>(
             promise,
             staged_source: true,
             copier: syncfs.and_then(|_| beside_server(bench, shop)).map_or(Ok(copier), Err),
-            notes: Vec::new(),
+            notes: syncfs.and(unflushed.clone()).into_iter().collect(),
         }
     })
 }

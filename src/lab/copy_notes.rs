@@ -18,14 +18,22 @@ const OWN_BYTES: u64 = 16 << 20;
 const OWN_BYTES_A_FILE: u64 = 64 << 10;
 
 /// Known before the first trial.
-pub(super) fn before(policy: &Policy, input: &Input) -> Option<Note> {
-    (input.directories > 1 && policy.axes().scope == Scope::Directory).then(|| {
+pub(super) fn before(policy: &Policy, place: &Place, directories: u64) -> Vec<Note> {
+    let many = (directories > 1 && policy.axes().scope == Scope::Directory).then(|| {
         let text = format!(
-            "{policy}: a server copies no subdirectories; here each of the {} directories is a copy of its own, top first",
-            input.directories
+            "{policy}: a server copies no subdirectories; here each of the {directories} directories is a copy of its own, \
+             top first"
         );
         Note::info(NoteCode::ManyDirectories, text)
-    })
+    });
+    let unflushed = policy.needs().whole_file_system_sync.then(|| syncfs_unflushed(place)).flatten();
+    many.into_iter().chain(unflushed).collect()
+}
+
+/// Where syncfs promises nothing.
+pub(super) fn syncfs_unflushed(place: &Place) -> Option<Note> {
+    let text = "ext4 without a journal: syncfs may write inode tables after its flush, so nothing is promised here for it";
+    place.is_unjournaled().then(|| Note::warning(NoteCode::SyncfsUnflushed, text))
 }
 
 /// Met by a copy.

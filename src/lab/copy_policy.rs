@@ -28,10 +28,14 @@ pub(super) fn way<'a, K: Kernel>(
     });
     Ok(Way {
         label: ("policy", policy.to_string()),
-        promise: policy.promise(),
+        promise: if shop.place.is_unjournaled() {
+            policy.promise_without_journal()
+        } else {
+            policy.promise()
+        },
         staged_source: policy.needs().staged_source,
         copier,
-        notes: copy_notes::before(policy, &shop.input).into_iter().collect(),
+        notes: copy_notes::before(policy, shop.place, shop.input.directories),
     })
 }
 

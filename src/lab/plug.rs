@@ -157,7 +157,7 @@ impl PlugRequest {
             Arm {
                 name: policy.to_string(),
                 labels,
-                promise: Some(policy.promise()),
+                promise: Some(campaign.claim(policy)),
                 refused,
                 ..Arm::default()
             }

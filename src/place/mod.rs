@@ -113,6 +113,11 @@ impl Place {
         !self.neighbours.is_empty()
     }
 
+    /// An ext4 that keeps no journal: what syncfs does there is not all that it does elsewhere.
+    pub fn is_unjournaled(&self) -> bool {
+        self.stack.file_system == "ext4" && self.stack.journal == Some(false)
+    }
+
     /// The most that any policy can promise here, where that is less than its own promise.
     pub fn promises_at_most(&self) -> Option<Promise> {
         let volatile = storage::in_memory(&self.stack) || storage::overlay_volatile(&self.stack);

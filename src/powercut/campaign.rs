@@ -22,6 +22,7 @@ use super::trial::{Tally, Trial};
 use crate::replay::means::Unavailable;
 use crate::replay::policy::{Policy, PolicyError};
 use crate::replay::shape::Shape;
+use crate::results::Promise;
 use crate::simdrive::model::{Flush, Model, Options};
 use crate::simdrive::mount::{self, ImageDevice, SimulatedDrive, model_of};
 use crate::simdrive::spec::{FileSystem, Spec};
@@ -152,6 +153,11 @@ impl Campaign<'_> {
         done
     }
 
+    /// What a finished copy under a policy claims on this drive.
+    pub fn claim(&self, policy: &Policy) -> Promise {
+        if self.spec.is_unjournaled() { policy.promise_without_journal() } else { policy.promise() }
+    }
+
     /// Judges one image of one policy's section again.
     pub fn judge_one(&self, log: &Path, policy: &Policy, image: &Image) -> Result<Judged, Error> {
         let mut run = self.start(log, 0)?;
@@ -163,7 +169,7 @@ impl Campaign<'_> {
                     // Nothing is laid beforehand: the image says what is missing.
                     let cuts = Cuts::new(&section, Certain::Nothing, (&run.model, &run.options));
                     let scene = planted::scene(&run.trees.1);
-                    let trial = Trial::new(&section, base, &cuts, scene, policy.promise());
+                    let trial = Trial::new(&section, base, &cuts, scene, self.claim(policy));
                     break trial.judge(image, &mut stage);
                 }
                 Some(_) => {}
@@ -282,7 +288,7 @@ impl Run<'_> {
     ) -> Result<Tally, Error> {
         let plan = self.campaign.plan;
         let policy = self.campaign.policies.iter().find(|policy| policy.to_string() == name);
-        let claim = policy.map_or(crate::results::Promise::Nothing, Policy::promise);
+        let claim = policy.map_or(Promise::Nothing, |policy| self.campaign.claim(policy));
         let cuts = Cuts::new(section, self.certain, (&self.model, &self.options));
         let done = section.done().unwrap_or(section.length);
         // Up to the last cut by which the end had not been acknowledged: a copy without a request has none.

@@ -69,6 +69,12 @@ impl Policy {
         }
     }
 
+    /// What it claims on ext4 without a journal: there syncfs may write inode tables after its flush (docs/CUTS.md), so that
+    /// nothing can be claimed for it.
+    pub fn promise_without_journal(&self) -> Promise {
+        if self.axes.sync == SyncWhen::Syncfs { Promise::Nothing } else { self.promise() }
+    }
+
     /// What it needs of a place.
     pub fn needs(&self) -> Needs {
         let axes = &self.axes;

@@ -34,6 +34,8 @@ pub enum NoteCode {
     PreloadShim,
     /// An overlay mounted `volatile`: all syncs are omitted.
     OverlayVolatile,
+    /// ext4 without a journal: syncfs promises nothing.
+    SyncfsUnflushed,
     /// The file system is nearly full.
     NearlyFull,
     /// Others wrote to the same disk during a trial.

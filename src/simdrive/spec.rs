@@ -53,6 +53,14 @@ impl FileSystem {
 }
 
 impl Spec {
+    /// An ext4 mounted without its journal.
+    #[must_use]
+    pub fn is_unjournaled(&self) -> bool {
+        let mut options = self.mount_options.iter().flat_map(|options| options.split(','));
+        self.file_system == FileSystem::Ext4
+            && options.any(|option| matches!(option, "noload" | "norecovery"))
+    }
+
     /// What is asked of `model`, or what it ships with where nothing is asked.
     pub fn options(&self, model: &Model, seed: u64) -> Result<Options, Error> {
         if self.write_cache == Some(true) && model.write_cache.is_none() {
