@@ -1,5 +1,6 @@
 //! What `sim price` itself costs: each ready log on every model, and a log of ten million entries on one, within 256 MiB
 //! of address space. `FSYNCLAB_BENCH_ENTRIES` (10,000,000).
+#![expect(clippy::print_stdout, reason = "the figures are what it is for")]
 
 use std::fs::File;
 use std::io::BufWriter;

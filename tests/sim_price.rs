@@ -85,7 +85,6 @@ fn check(drive: &str, rounds: &str) {
         assert_eq!(measured.len(), priced.len(), "{policy}");
         let pairs = measured.iter().zip(&priced);
         let off: Vec<f64> = pairs.map(|(measured, priced)| *priced as f64 / *measured as f64 - 1.0).collect();
-        println!("{drive}: {policy}: {measured:?} ns measured, off by {off:.3?}");
         assert!(
             off.iter().any(|off| off.abs() <= 0.15),
             "{drive}: {policy}: {measured:?} ns, {priced:?} priced"

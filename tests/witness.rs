@@ -94,6 +94,9 @@ fn a_writer_that_is_killed_leaves_all_it_acknowledged_and_several_cuts_are_one_c
     assert!(said(&output).contains("1 cut verified, no loss seen"), "{}", said(&output));
     assert!(said(&output).contains("perhaps no power was cut"), "only a process died: {}", said(&output));
     assert_eq!(std::fs::read_dir(&place.into).expect("there").count(), 0, "what is kept is removed");
+    let again = scene.verify(&place.into, &[]);
+    assert_eq!(again.status.code(), Some(3), "{}", common::text(&again));
+    assert!(common::told(&again).contains("cut 1 was verified already: kept"), "{}", common::text(&again));
     for cut in 2..=3 {
         let (mut writer, again) = scene.write(&place.into, &["--run", &run, "--writers", "2"]);
         assert_eq!(again, run);

@@ -5,12 +5,10 @@
 //! The syncs that count are those due while the copy is made, and the first one due after it.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -22,7 +20,9 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::arm::{Arm, CONTROL, Halt, Trial};
-use super::copy::{BESIDE, Bench, Workshop, failed_call, failed_io, settle};
+use super::copy_bench::{BESIDE, Bench, Workshop, settle};
+use super::failed::{failed_call, failed_io};
+use super::rate::{Rate, SECOND_NS};
 use crate::results::{self, Labels, Note, NoteCode, Promise, Refused, Sample};
 use crate::stats::{self, Percentiles};
 use crate::sys::clock::now_ns;
@@ -42,45 +42,6 @@ const CONTROL_SYNCS: u64 = 25;
 const CONTROL_NS: u64 = 5 * SECOND_NS;
 /// How often the control asks whether to stop.
 const LOOK: Duration = Duration::from_millis(20);
-const SECOND_NS: u64 = 1_000_000_000;
-
-/// So many syncs a second: `50/s`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate {
-    per_second: u32,
-}
-
-/// A text that is no rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a rate is a number from 1 to {} and its unit, as in 50/s", Rate::MOST)]
-pub struct NoRate;
-
-impl Rate {
-    /// Beyond this the thread itself, not the place, would be what is measured.
-    const MOST: u32 = 10_000;
-
-    fn period_ns(self) -> u64 {
-        SECOND_NS / u64::from(self.per_second)
-    }
-}
-
-impl FromStr for Rate {
-    type Err = NoRate;
-
-    fn from_str(text: &str) -> Result<Self, NoRate> {
-        let number = text.strip_suffix("/s").and_then(|number| number.trim_end().parse().ok());
-        match number {
-            Some(per_second @ 1..=Self::MOST) => Ok(Self { per_second }),
-            _ => Err(NoRate),
-        }
-    }
-}
-
-impl fmt::Display for Rate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/s", self.per_second)
-    }
-}
 
 /// Somebody else beside the trials of one arm.
 pub(super) struct Bystander<'a, K> {
@@ -348,16 +309,6 @@ mod tests {
 
     fn trial(ignored: bool) -> Trial {
         Trial { round: 1, position: 1, ignored, seed: 42 }
-    }
-
-    #[test]
-    fn a_rate_needs_its_unit() {
-        let period = |text: &str| text.parse().map(Rate::period_ns);
-        assert_eq!(period("50/s"), Ok(20 * MS));
-        assert_eq!(period("1 /s"), Ok(SECOND_NS));
-        for wrong in ["50", "0/s", "/s", "-1/s", "50/min", "10001/s", "1.5/s"] {
-            assert_eq!(period(wrong), Err(NoRate), "{wrong}");
-        }
     }
 
     #[test]

@@ -11,9 +11,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::arm::Halt;
-use super::copy::{
-    Bench, Copier, Made, Way, Workshop, beside_server, failed_call, failed_otherwise, tallied,
-};
+use super::copy::{Copier, Made, Way, tallied};
+use super::copy_bench::{Bench, Workshop, beside_server};
+use super::failed::{failed_call, failed_otherwise};
 use crate::replay::engine::Part;
 use crate::results::{Phases, Promise, Sample};
 use crate::sys::SysError;

@@ -6,75 +6,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, BufWriter, ErrorKind, Read};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use nix::errno::Errno;
 
 use super::arm::{AA, Arm, CONTROL, Halt, Trial};
-use super::bystander::{Bystander, Rate};
+use super::bystander::Bystander;
+use super::copy_bench::{Bench, COPY, DIRT, Workshop, settle};
 use super::copy_notes;
+use super::failed::{failed_call, failed_io, failed_otherwise};
 use super::source_cache::SourceCache;
-use crate::place::{Place, Settled};
 use crate::replay::verify::{Verify, VerifyError, verify};
-use crate::results::{self, DeviceCounters, Failed, Input, Labels, Note, NoteCode, Promise, Refused, Sample};
+use crate::results::{self, DeviceCounters, Labels, Note, NoteCode, Promise, Refused, Sample};
 use crate::simdrive::mount::REST;
 use crate::stats::{self, Percentiles};
-use crate::sys::error::shown;
-use crate::sys::kernel::{Call, Fault, Kernel};
+use crate::sys::kernel::{Call, Kernel};
 use crate::sys::real::Real;
-use crate::sys::tallied::{SYNCS, Tallied, Tally};
-use crate::sys::watch::{Event, Phase, Watch};
-
-/// How long a trial waits for an idle disk: on one that others keep busy, all trials together must not take minutes.
-const IDLE_LIMIT: Duration = Duration::from_secs(1);
+use crate::sys::tallied::{SYNCS, Tally};
+use crate::sys::watch::{Event, Phase};
 
 /// A neighbour writes so much at a time.
 const DIRT_WRITE_BYTES: usize = 1 << 20;
-
-/// Names that a copy run uses in its directory.
-pub const NAMES: [&str; 5] = [SOURCE, COPY, TRY, BESIDE, DIRT];
-/// The staged source.
-pub const SOURCE: &str = "source";
-/// What a bystander appends to.
-pub(super) const BESIDE: &str = "bystander";
-/// What a neighbour has written and not synced.
-const DIRT: &str = "dirt";
-pub(super) const TRY: &str = "try";
-const COPY: &str = "copy";
-
-/// A place that a run has entered, and what is copied there.
-#[derive(Clone, Debug)]
-pub struct Workshop<'a> {
-    /// The place.
-    pub place: &'a Place,
-    /// The run's own directory in it.
-    pub directory: PathBuf,
-    /// The tree to copy: only read.
-    pub source: PathBuf,
-    /// A tree of the run's own, where one is needed: the original could be left with shared extents, changed, or cold.
-    pub private: Option<PathBuf>,
-    /// What is in that tree.
-    pub input: Input,
-}
-
-/// What all arms of a run have in common.
-pub struct Bench<'a, K> {
-    /// Makes, counts and times the calls.
-    pub kernel: &'a Tallied<K>,
-    /// Hears of phases and says when to stop.
-    pub watch: &'a dyn Watch,
-    /// After the clock.
-    pub verify: Verify,
-    /// Arms that sync a whole file system may run beside a cluster.
-    pub beside_server: bool,
-    /// How long a command may take.
-    pub command_limit: Duration,
-    /// How often somebody else beside each trial wants a sync.
-    pub bystander: Option<Rate>,
-    /// How much a neighbour has written and not synced when a trial begins.
-    pub dirty_bytes: Option<u64>,
-}
 
 /// What makes one copy, and times it.
 pub(super) trait Copier {
@@ -227,24 +179,6 @@ impl<'a, K: Kernel> CopyArm<'a, K> {
     }
 }
 
-/// What must be so before any trial at a place: room beside a cluster, nothing left to be written, an idle disk.
-pub(super) fn settle<K>(bench: &Bench<'_, K>, shop: &Workshop<'_>) -> Result<Option<Note>, Halt> {
-    let place = shop.place;
-    bench.watch.event(Event::Phase(Phase::Settling));
-    place
-        .make_room_for(shop.input.bytes.saturating_add(bench.dirty_bytes.unwrap_or(0)))
-        .map_err(|error| failed_otherwise(&error))?;
-    if place.is_gentle() {
-        return Ok(None);
-    }
-    place.sync_file_system().map_err(|error| failed_otherwise(&error))?;
-    match place.wait_until_idle(IDLE_LIMIT, bench.watch) {
-        Settled::Idle | Settled::Unknown => Ok(None),
-        Settled::Stopped => Err(Halt::Stopped),
-        Settled::StillBusy => Ok(Some(copy_notes::not_idle(place, IDLE_LIMIT))),
-    }
-}
-
 /// Writes a file anew and syncs nothing.
 fn dirty(path: &Path, bytes: u64) -> io::Result<()> {
     io::copy(
@@ -252,15 +186,6 @@ fn dirty(path: &Path, bytes: u64) -> io::Result<()> {
         &mut BufWriter::with_capacity(DIRT_WRITE_BYTES, fs::File::create(path)?),
     )?;
     Ok(())
-}
-
-/// Why an arm that syncs the whole file system cannot be at a place that a running cluster shares.
-pub(super) fn beside_server<K>(bench: &Bench<'_, K>, shop: &Workshop<'_>) -> Option<Refused> {
-    (shop.place.is_gentle() && !bench.beside_server).then(|| Refused {
-        code: "beside-server".to_owned(),
-        text: "it would sync the whole file system beside a running cluster (--beside-server allows it)"
-            .to_owned(),
-    })
 }
 
 impl<K: Kernel> Arm for CopyArm<'_, K> {
@@ -390,21 +315,4 @@ pub(super) fn tallied(tally: &Tally) -> Sample {
             .copied(),
         ..Sample::default()
     }
-}
-
-pub(super) fn failed_call(fault: &Fault) -> Failed {
-    Failed {
-        text: fault.to_string(),
-        errno: Some(fault.errno as i32),
-        call: Some(fault.call.name().to_owned()),
-        path: Some(shown(&fault.path)),
-    }
-}
-
-pub(super) fn failed_io(call: Call, path: &Path, error: std::io::Error) -> Failed {
-    failed_call(&Fault::of_io(call, path)(error))
-}
-
-pub(super) fn failed_otherwise(error: &dyn std::error::Error) -> Failed {
-    Failed { text: error.to_string(), errno: None, call: None, path: None }
 }

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use super::arm::Halt;
-use super::copy::{
-    Bench, Copier, Made, TRY, Way, Workshop, beside_server, failed_call, failed_io, failed_otherwise, tallied,
-};
+use super::copy::{Copier, Made, Way, tallied};
+use super::copy_bench::{Bench, TRY, Workshop, beside_server};
 use super::copy_notes;
+use super::failed::{failed_call, failed_io, failed_otherwise};
 use crate::replay::engine::{Engine, EngineError};
 use crate::replay::means::Means;
 use crate::replay::policy::Policy;

@@ -102,7 +102,7 @@ impl PlugRequest {
         keep: &mut dyn FnMut(&Document) -> Result<(), SysError>,
     ) -> Result<Document, PlugError> {
         let (directory, entry) = self.enter(journal)?;
-        let watch = Limited::new(watch, self.time_limit);
+        let watch = Limited::new(watch, self.time_limit, "policy");
         let campaign = self.campaign(directory.path());
         let done = self.judged(&campaign, journal, &watch, keep);
         // What cannot be removed stays in the journal, which is undone and told of at the end.
@@ -263,10 +263,11 @@ const PACE_NS: u64 = 10_000_000_000;
 pub(super) struct Limited<'a> {
     watch: &'a dyn Watch,
     deadline: Option<Deadline>,
+    what: &'static str,
     pace: Mutex<Pace>,
 }
 
-/// How far the policies have come, when the first began, and when that was last said.
+/// How far they have come, when the first began, and when that was last said.
 #[derive(Default)]
 struct Pace {
     position: u64,
@@ -276,8 +277,9 @@ struct Pace {
 }
 
 impl<'a> Limited<'a> {
-    pub(super) fn new(watch: &'a dyn Watch, limit: Option<Duration>) -> Limited<'a> {
-        Limited { watch, deadline: limit.map(Deadline::after), pace: Mutex::default() }
+    /// What is judged one after the other is called `what`.
+    pub(super) fn new(watch: &'a dyn Watch, limit: Option<Duration>, what: &'static str) -> Limited<'a> {
+        Limited { watch, deadline: limit.map(Deadline::after), what, pace: Mutex::default() }
     }
 
     fn pace(&self) -> MutexGuard<'_, Pace> {
@@ -295,12 +297,13 @@ impl<'a> Limited<'a> {
         let left =
             left_ns.map_or_else(String::new, |ns| format!(", about {} s left", ns.div_ceil(1_000_000_000)));
         let (position, positions) = (pace.position, pace.positions);
-        let text = format!("policy {position} of {positions}: {done} of {total} cuts{left}");
+        let what = self.what;
+        let text = format!("{what} {position} of {positions}: {done} of {total} images{left}");
         self.watch.event(Event::Note(&text));
     }
 }
 
-/// What is left after `elapsed_ns` in the `position`th of so many policies, at `done` of its cuts, if the others take as
+/// What is left after `elapsed_ns` in the `position`th of so many policies, at `done` of its images, if the others take as
 /// long.
 fn left_ns(elapsed_ns: u64, (position, positions): (u64, u64), (done, total): (u64, u64)) -> Option<u64> {
     let total = u128::from(total.max(1));

@@ -194,7 +194,7 @@ impl PostgresRun {
         keep: &mut dyn FnMut(&Document) -> Result<(), SysError>,
     ) -> Result<Document, PlugError> {
         let room = Room::enter(&self.request.scratch, journal)?;
-        let watch = Limited::new(watch, self.request.time_limit);
+        let watch = Limited::new(watch, self.request.time_limit, "server");
         let mut document = self.head();
         let mut done = Ok(());
         for number in 0..self.subjects.len() {

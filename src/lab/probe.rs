@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use nix::errno::Errno;
 
 use super::arm::{Arm, Halt, Trial};
-use super::copy::failed_call;
+use super::failed::failed_call;
 use crate::probe::bench::{Bench, latencies};
 use crate::probe::cases::{Case, Sync, Work};
 use crate::results::{Labels, Note, Promise, Refused, Sample};

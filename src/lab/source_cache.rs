@@ -8,7 +8,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use super::arm::Halt;
-use super::copy::{failed_call, failed_io};
+use super::failed::{failed_call, failed_io};
 use crate::results::Failed;
 use crate::sys::kernel::{Call, Fault, Kernel};
 use crate::sys::real::Real;

@@ -197,7 +197,7 @@ impl Campaign<'_> {
 
 /// Workers on a file system. btrfs refuses a second mounted device with the same identity (or gives it a temporary one, from
 /// Linux 6.7 on, which is not what happens after a reboot): there is one image of it at a time.
-fn workers(file_system: FileSystem, jobs: usize) -> usize {
+pub(super) fn workers(file_system: FileSystem, jobs: usize) -> usize {
     match (file_system, jobs) {
         (FileSystem::Btrfs, _) => 1,
         (FileSystem::Ext4 | FileSystem::Xfs, 0) => thread::available_parallelism().map_or(1, NonZero::get),
@@ -287,10 +287,12 @@ impl Run<'_> {
         let done = section.done().unwrap_or(section.length);
         // Up to the last cut by which the end had not been acknowledged: a copy without a request has none.
         let last = (0..done).rev().find(|cut| section.settled(*cut) <= done);
-        let mut random = last.map_or_else(Vec::new, |last| cuts.random(0..last, plan.cuts, plan.seed));
-        random.extend(cuts.random(done + 1..section.length, plan.cuts, plan.seed));
+        let during = last.map(|last| cuts.random(0..last, plan.cuts, plan.seed));
+        let after = if during.is_some() { plan.cuts } else { 2 * plan.cuts };
+        let mut random = during.unwrap_or_default();
+        random.extend(cuts.random(done + 1..section.length, after, plan.seed));
         let scene = planted::scene(&self.trees.1);
-        let total = random.len() + cuts.boundaries().len();
+        let total = random.iter().map(Vec::len).sum::<usize>() + cuts.aimed_images(plan.aimed);
         let images = random.into_iter().chain(cuts.aimed(plan.aimed, plan.seed));
         let trial = Trial::new(section, base, &cuts, scene, claim);
         trial.run(images, total, &mut self.crew, watch, |_| false)

@@ -143,14 +143,16 @@ impl<'a> Cuts<'a> {
         boundaries.into_iter().map(move |cut| self.at(cut, share, &mut random))
     }
 
+    /// How many images [`Cuts::aimed`] makes: not more than this, and hardly fewer.
+    pub fn aimed_images(&self, most: usize) -> usize {
+        let boundaries = self.boundaries();
+        let share = self.share(&boundaries, most);
+        boundaries.iter().map(|cut| share.min(self.wanted(*cut))).sum()
+    }
+
     /// The most images of one boundary with which all have at most `most`; at least two.
     fn share(&self, boundaries: &[usize], most: usize) -> usize {
-        let wanted = |cut: &usize| match self.volatile(*cut).len() {
-            // As many tears as combinations.
-            small @ 0..=EXHAUSTIVE_WRITES => 2 << small,
-            _ => 2 + ALONE + 2 * DRAWN,
-        };
-        let wanted: Vec<usize> = boundaries.iter().map(wanted).collect();
+        let wanted: Vec<usize> = boundaries.iter().map(|cut| self.wanted(*cut)).collect();
         let (mut fits, mut too_many) = (2, MOST_OF_ONE + 1);
         while fits + 1 < too_many {
             let share = usize::midpoint(fits, too_many);
@@ -161,6 +163,16 @@ impl<'a> Cuts<'a> {
             }
         }
         fits
+    }
+
+    /// All combinations and tears of a small epoch; of a large one as many as are drawn at most.
+    fn wanted(&self, cut: usize) -> usize {
+        let volatile = self.volatile(cut);
+        if volatile.len() > EXHAUSTIVE_WRITES {
+            return 2 + ALONE + 2 * DRAWN;
+        }
+        let tears = volatile.iter().map(|number| self.tears(*number).count());
+        (1 << volatile.len()) + tears.sum::<usize>()
     }
 
     /// Images directly after the copy was acknowledged.

@@ -16,6 +16,7 @@ pub mod image_text;
 pub mod tape;
 
 pub mod crew;
+pub mod ground;
 pub mod judge;
 pub mod stage;
 pub mod trial;

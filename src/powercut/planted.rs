@@ -110,8 +110,8 @@ pub fn tree(generation: u32) -> Result<Tree, Error> {
 }
 
 /// Most images at aimed cuts, and at random cuts, of a fault.
-const AIMED: usize = 120;
-const RANDOM: usize = 30;
+const AIMED: usize = 60;
+const RANDOM: usize = 20;
 /// Most writes that are dropped or misdirected.
 const WRITES: usize = 12;
 
@@ -181,7 +181,7 @@ fn cut(
         images.chunk_by(|one, next| one.cut == next.cut).map(<[Image]>::to_vec).collect();
     let trial = Trial::new(section, base.clone(), &cuts, scene(bench.tree), Promise::Tree);
     let caught = |tally: &Tally| row.wanted == Wanted::Caught && tally.broken() > 0;
-    let total = by_cut.len();
+    let total = by_cut.iter().map(Vec::len).sum();
     trial.run(by_cut, total, bench.crew, bench.watch, caught)
 }
 

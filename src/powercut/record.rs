@@ -20,8 +20,8 @@ use crate::sys::real::Real;
 use crate::sys::tools::Tool;
 use crate::sys::watch::{Quiet, Watch};
 
-/// For discarding what is free.
-const TRIM_LIMIT: Duration = Duration::from_mins(1);
+/// For discarding what is free, and for emptying a journal.
+const TOOL_LIMIT: Duration = Duration::from_mins(1);
 
 /// The directory on the drive that holds the copy.
 pub const HOLDER: &str = "place";
@@ -79,13 +79,13 @@ impl<'a> Recorder<'a> {
             _ => self.outside.join("source"),
         };
         // Where it can be done nothing of earlier sections stays on the drive: images are as small as they can be.
-        Tool::new("fstrim").arg(root).limit(TRIM_LIMIT).run(&Quiet)?;
+        Tool::new("fstrim").arg(root).limit(TOOL_LIMIT).run(&Quiet)?;
         old.build(&before)?;
         sync(root)?;
         std::fs::remove_dir_all(&before).attempt("remove directory", &before)?;
         tree.build(&source)?;
         prepare(deed, (tree, old), &copy)?;
-        sync(root)?;
+        empty_journal(root)?;
         self.drive.mark(&format!("{BEGIN}{name}"))?;
         let ledger = Ledger::new(self.drive, tree.acks(&copy));
         let done = perform(deed, tree, &source, &copy, &ledger, watch);
@@ -175,6 +175,15 @@ fn perform(
             }
             ledger.acknowledge(Ack::Done);
         }
+    }
+    Ok(())
+}
+
+/// Syncs, and leaves nothing in the file system's journal: otherwise every image recovers the history of the drive. What
+/// is left of older transactions there is stale, as on a drive in use.
+fn empty_journal(root: &Path) -> Result<(), Error> {
+    for way in ["--freeze", "--unfreeze"] {
+        Tool::new("fsfreeze").arg(way).arg(root).limit(TOOL_LIMIT).run(&Quiet)?.success()?;
     }
     Ok(())
 }

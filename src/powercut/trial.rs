@@ -7,9 +7,10 @@ use super::blocks::{Blocks, View};
 use super::crew::Crew;
 use super::cuts::{Cuts, Image, Torn};
 use super::error::Error;
+use super::ground::Ground;
 use super::judge::{Finding, Scene, Verdict};
 use super::ledger::Promised;
-use super::stage::{Judged, Stage, lay};
+use super::stage::{Judged, Stage};
 use super::tape::Section;
 use crate::results::Promise;
 use crate::sys::watch::{Event, Phase, Unit, Watch};
@@ -93,12 +94,7 @@ impl Tally {
 type Key = (bool, Verdict);
 
 /// Images that are alike: they lack the same, between the same two requests and acknowledgements. One is mounted for all.
-#[derive(Debug)]
-struct Alike {
-    images: Vec<Image>,
-    /// Cuts that are done with these.
-    done: u64,
-}
+type Alike = Vec<Image>;
 
 /// What came of an image, as far as it is counted.
 #[derive(Debug)]
@@ -111,13 +107,6 @@ struct Outcome {
     names_kept: bool,
     /// The first finding of each kind.
     firsts: BTreeMap<Key, Finding>,
-}
-
-/// What lies below one worker's images: the base, and what of the section is certain at the last cut.
-struct Ground {
-    blocks: Blocks,
-    /// Requests that are in it.
-    laid: usize,
 }
 
 /// Most images tried to make an example smaller.
@@ -135,8 +124,8 @@ impl<'a> Trial<'a> {
         Trial { section, base, cuts, scene, claim }
     }
 
-    /// Judges images, given cut by cut (best in order), until `enough` says so, time is up or there is no more. `total`
-    /// cuts are told to `watch`.
+    /// Judges images, given cut by cut (best in order), until `enough` says so, time is up or there is no more: about
+    /// `total`, as is told to `watch`.
     pub fn run(
         &self,
         cuts: impl IntoIterator<Item = Vec<Image>>,
@@ -147,8 +136,8 @@ impl<'a> Trial<'a> {
     ) -> Result<Tally, Error> {
         let mut tally = Tally { complete: true, ..Tally::default() };
         watch.event(Event::Phase(Phase::Verifying));
-        let work = |alike: &Alike, ground: &mut Ground, stage: &mut Stage| {
-            self.outcome(&alike.images[0], ground, stage)
+        let work = |alike: &Alike, ground: &mut Ground<'_>, stage: &mut Stage| {
+            self.outcome(&alike[0], ground, stage)
         };
         crew.work(
             self.alike(cuts.into_iter()),
@@ -159,13 +148,13 @@ impl<'a> Trial<'a> {
                     tally.complete = false;
                     return ControlFlow::Break(());
                 }
-                for image in &alike.images {
+                for image in &alike {
                     self.count(&mut tally, image, &outcome);
                     if enough(&tally) {
                         return ControlFlow::Break(());
                     }
                 }
-                watch.event(Event::Progress { done: alike.done, total: total as u64, unit: Unit::Files });
+                watch.event(Event::Progress { done: tally.images(), total: total as u64, unit: Unit::Files });
                 ControlFlow::Continue(())
             },
         )?;
@@ -196,7 +185,6 @@ impl<'a> Trial<'a> {
             (arrived, self.section.acks.partition_point(|(position, _)| *position < cut))
         };
         let mut cuts = cuts.peekable();
-        let mut done = 0;
         let groups = std::iter::from_fn(move || {
             let first = cuts.next()?;
             let place = before(&first);
@@ -204,52 +192,31 @@ impl<'a> Trial<'a> {
             let mut known: HashMap<(Vec<usize>, Option<Torn>), usize> = HashMap::new();
             let mut next = Some(first);
             while let Some(images) = next {
-                done += 1;
                 for image in images {
                     let number = *known.entry((image.missing.clone(), image.torn)).or_insert(group.len());
                     match group.get_mut(number) {
-                        Some(alike) => alike.images.push(image),
-                        None => group.push(Alike { images: vec![image], done: 0 }),
+                        Some(alike) => alike.push(image),
+                        None => group.push(vec![image]),
                     }
                 }
                 next = cuts.next_if(|images| before(images) == place);
-            }
-            for alike in &mut group {
-                alike.done = done;
             }
             Some(group)
         });
         groups.flatten()
     }
 
-    fn ground(&self) -> Ground {
-        Ground { blocks: self.base.clone(), laid: 0 }
+    fn ground(&self) -> Ground<'_> {
+        Ground::new(self.section, &self.base)
     }
 
-    fn judge_on(&self, ground: &mut Ground, image: &Image, stage: &mut Stage) -> Result<Judged, Error> {
-        self.lay_certain(ground, image.cut);
-        let mut changed = Blocks::default();
-        lay(&mut changed, &ground.blocks, self.section, image, ground.laid);
-        stage.judge(View { base: &ground.blocks, changed: &changed }, &self.scene, &self.promised(image.cut))
+    fn judge_on(&self, ground: &mut Ground<'_>, image: &Image, stage: &mut Stage) -> Result<Judged, Error> {
+        ground.lay_certain(self.cuts, image.cut);
+        let view = View { base: ground.blocks(), changed: &ground.above(image) };
+        stage.judge(view, &self.scene, &self.promised(image.cut))
     }
 
-    /// Lays every request before the first that this cut may take, and no other.
-    fn lay_certain(&self, ground: &mut Ground, cut: usize) {
-        let arrived = self.section.requests.partition_point(|logged| logged.arrived < cut);
-        let first = self.cuts.volatile(cut).first().copied().unwrap_or(arrived);
-        if first < ground.laid {
-            *ground = self.ground();
-        }
-        for logged in &self.section.requests[ground.laid..first] {
-            if logged.changes() {
-                let (start, end) = logged.range();
-                ground.blocks.write(None, start, end - start, logged.data.as_deref());
-            }
-        }
-        ground.laid = first;
-    }
-
-    fn outcome(&self, image: &Image, ground: &mut Ground, stage: &mut Stage) -> Result<Outcome, Error> {
+    fn outcome(&self, image: &Image, ground: &mut Ground<'_>, stage: &mut Stage) -> Result<Outcome, Error> {
         let judged = self.judge_on(ground, image, stage)?;
         let otherwise = if judged.repaired { Verdict::NeedsFsck } else { Verdict::Kept };
         let worst = |promised: bool| {
@@ -310,7 +277,7 @@ impl<'a> Trial<'a> {
         &self,
         example: &Example,
         key: Key,
-        ground: &mut Ground,
+        ground: &mut Ground<'_>,
         stage: &mut Stage,
     ) -> Result<Example, Error> {
         let mut smallest = example.clone();

@@ -60,8 +60,8 @@ pub(super) struct PostgresArgs {
     /// Connections that commit; every second one with synchronous_commit=off
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = grammar::number(1..=80_u32))]
     connections: u32,
-    /// Images judged at a time (of btrfs always one)
-    #[arg(short, long, value_name = "N", default_value_t = 2, value_parser = grammar::number(1..=64_usize))]
+    /// Images judged at a time, 0 for one a core (of btrfs always one)
+    #[arg(short, long, value_name = "N", default_value_t = 2, value_parser = grammar::number(0..=64_usize))]
     jobs: usize,
     /// Every random choice follows from it [default: a new one, printed]
     #[arg(long, value_name = "N", value_parser = grammar::seed)]

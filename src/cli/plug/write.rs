@@ -145,7 +145,7 @@ fn head(request: &WriteRequest) -> String {
         ),
         2,
     );
-    for note in request.notes().iter().chain([&Begun::warning()]) {
+    for note in request.notes() {
         text += &report::wrapped(&format!("note: {}", note.text), 2);
     }
     text

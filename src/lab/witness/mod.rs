@@ -51,6 +51,12 @@ pub enum PulledError {
         /// Now.
         now: String,
     },
+    /// What this cut left was whole and is removed.
+    #[error("cut {cut} was verified already: kept; what it left was removed then")]
+    Verified {
+        /// The cut.
+        cut: u32,
+    },
     /// The writer of this cut ended by itself.
     #[error("cut {cut} was none: its writer ended by itself")]
     NoCut {
@@ -69,7 +75,9 @@ impl PulledError {
     /// Is it refused for safety, rather than failed?
     pub fn is_refusal(&self) -> bool {
         match self {
-            Self::SameBoot { .. } | Self::Elsewhere { .. } | Self::NoCut { .. } => true,
+            Self::SameBoot { .. } | Self::Elsewhere { .. } | Self::NoCut { .. } | Self::Verified { .. } => {
+                true
+            }
             Self::Place(error) => error.is_refusal(),
             Self::Witness(error) => matches!(
                 error,
@@ -92,7 +100,7 @@ impl PulledError {
                 "where the storage alone lost its power and was mounted again: --storage-only".to_owned(),
             ),
             Self::Elsewhere { .. } => Some("mount there what was mounted before the cut".to_owned()),
-            Self::NoCut { .. } => None,
+            Self::NoCut { .. } | Self::Verified { .. } => None,
         }
     }
 }

@@ -67,6 +67,10 @@ impl VerifyRequest {
             does_not_mount(&cut.session.into)
         } else {
             self.check_place(number, cut, &into)?;
+            let kept = |(_, judgement): &(String, Judgement)| judgement.verdict == Verdict::Kept.name();
+            if !root.exists() && cut.judged.as_ref().is_some_and(kept) {
+                return Err(PulledError::Verified { cut: number });
+            }
             check(&root, session_number(&cut.session.id), &ledger.histories(number)).judgement()
         };
         let request = Request::Judged { run: run.clone(), cut: number, judgement: judgement.clone() };

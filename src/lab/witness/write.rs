@@ -1,5 +1,6 @@
 //! `plug write`: the place is looked at and probed, the witness is told, then writers write until the power goes.
 
+use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -93,7 +94,10 @@ impl WriteRequest {
 
     /// What a reader must know before anybody pulls a plug.
     pub fn notes(&self) -> Vec<Note> {
-        super::verify::with_reach(self.place.notes(), self.place.stack())
+        let mut notes = super::verify::with_reach(self.place.notes(), self.place.stack());
+        let text = "at the cut everything on this machine that is not synced is lost, whoever wrote it";
+        notes.push(Note::warning(NoteCode::CutReach, text));
+        notes
     }
 
     /// Probes, makes the directory, tells the witness. What was made is in the journal.
@@ -153,7 +157,7 @@ impl WriteRequest {
             let entered = run.enter(journal).map_err(|error| error.to_string())?;
             let quiet = Silent(watch);
             entered
-                .conduct(kernel, &quiet, &mut |_| Ok::<(), SysNever>(()))
+                .conduct(kernel, &quiet, &mut |_| Ok::<(), Infallible>(()))
                 .map_err(|error| error.to_string())
         };
         match probed() {
@@ -165,9 +169,6 @@ impl WriteRequest {
         }
     }
 }
-
-/// Keeping a document nowhere cannot fail.
-type SysNever = std::convert::Infallible;
 
 fn figures(document: &Document) -> Option<Probed> {
     let fdatasync = document.arms.iter().find(|arm| arm.labels.get("method") == Some("fdatasync"))?;
@@ -199,8 +200,8 @@ struct Shared {
 
 impl Shared {
     fn fail(&self, error: WitnessError) {
-        // A wait that was ended is no reason.
-        if !(self.ended.load(Ordering::Relaxed) && matches!(error, WitnessError::Stopped(_))) {
+        // Who was told to stop has not failed.
+        if !matches!(error, WitnessError::Stopped(_)) {
             self.first_error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         }
         self.ended.store(true, Ordering::Relaxed);
@@ -313,12 +314,4 @@ fn cut_power(plan: &CutPlan, watch: &dyn Watch) -> Result<(), PulledError> {
     let tool = Tool::new(program).args(arguments).inherit_env().limit(COMMAND_LIMIT);
     tool.run(watch)?.success()?;
     Ok(())
-}
-
-impl Begun<'_> {
-    /// What a reader must know of the policy of a whole machine: others lose what they have not synced.
-    pub fn warning() -> Note {
-        let text = "at the cut everything on this machine that is not synced is lost, whoever wrote it";
-        Note::warning(NoteCode::CutReach, text)
-    }
 }

@@ -9,7 +9,7 @@ use rand::seq::IteratorRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::ledger::Acknowledged;
+use super::ledger::{Acknowledged, NotAcknowledged};
 use crate::powercut::cuts::{Certain, Cuts, Image, Torn};
 use crate::powercut::tape::{Logged, Section};
 use crate::simdrive::model::{Flush, Model, Operation, Options};
@@ -82,15 +82,31 @@ impl Drawing<'_> {
         let pages = self.changed_pages().into_iter().sample(&mut chance, most);
         let torn = pages.into_iter().filter_map(|(number, page)| self.tear(number, page, &mut chance));
         let torn: Vec<Image> = torn.collect();
-        let marks = self.section.marks.iter().filter(|(position, _)| *position < done(self.section));
-        let acknowledged = marks.filter(|(_, text)| text.parse::<Acknowledged>().is_ok());
-        let missing = |(position, _): &(usize, String)| {
+        let cut = |position: usize| {
             let cut = settled(self.section, position + 1);
             Image { cut, missing: self.cuts.volatile(cut), torn: None, random: false }
         };
-        let missing: Vec<Image> = acknowledged.sample(&mut chance, most).into_iter().map(missing).collect();
+        // Databases and restores are few: a part is theirs.
+        let (few, many) = self.acknowledged();
+        let few = few.into_iter().sample(&mut chance, most.div_ceil(4));
+        let many = many.into_iter().sample(&mut chance, most);
+        let missing: Vec<Image> = few.into_iter().chain(many).map(cut).collect();
         let in_pages = torn.len().min((most / 2).max(most.saturating_sub(missing.len())));
         torn.into_iter().take(in_pages).chain(missing.into_iter().take(most - in_pages)).collect()
+    }
+
+    /// Positions of acknowledgements: of databases and restores, and of commits.
+    fn acknowledged(&self) -> (Vec<usize>, Vec<usize>) {
+        let marks = self.section.marks.iter().filter(|(position, _)| *position < done(self.section));
+        let (mut few, mut many) = (Vec::new(), Vec::new());
+        for (position, text) in marks {
+            match text.parse() {
+                Ok(Acknowledged::Commit { .. }) => many.push(*position),
+                Ok(Acknowledged::Database(_) | Acknowledged::Restore(_)) => few.push(*position),
+                Err(NotAcknowledged) => {}
+            }
+        }
+        (few, many)
     }
 
     /// Pages that replace a page of which both halves are others, by request and offset in it: half of such a page fits to

@@ -14,20 +14,22 @@ use super::ledger::{Promised, Scene};
 use super::proof::{Proof, prove};
 use super::tally::{Finding, Tally, Verdict};
 use crate::powercut::blocks::{Blocks, View};
+use crate::powercut::campaign::workers;
 use crate::powercut::cuts::{Certain, Cuts, Image};
 use crate::powercut::error::{Attempt, Error};
-use crate::powercut::stage::{Stage, lay};
+use crate::powercut::ground::Ground;
+use crate::powercut::stage::Stage;
 use crate::powercut::tape::{Section, Tape};
 use crate::server::ServerError;
 use crate::server::cluster::{Binaries, ClusterProcesses, user_at};
 use crate::simdrive::mount::{ImageDevice, model_of};
-use crate::simdrive::spec::{FileSystem, Spec};
+use crate::simdrive::spec::Spec;
 use crate::sys::error::reason;
 use crate::sys::journal::Journal;
 use crate::sys::watch::{Event, Phase, Unit, Watch};
 
 /// Most images tried to make an example smaller.
-const SHRINKING: usize = 10;
+const SHRINKING: usize = 24;
 
 /// How cuts are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +38,7 @@ pub struct Plan {
     pub cuts: usize,
     /// Aimed ones.
     pub aimed: usize,
-    /// Images at a time; of btrfs always one.
+    /// Images at a time, 0 for one a core; of btrfs always one.
     pub jobs: usize,
     /// Decides everything.
     pub seed: u64,
@@ -66,7 +68,7 @@ pub struct Judging<'a> {
 }
 
 /// What was read of a log.
-struct Read {
+struct Taped {
     section: Section,
     base: Blocks,
     scene: Scene,
@@ -110,12 +112,12 @@ impl Judging<'_> {
         checked
     }
 
-    fn read(&self) -> Result<Read, Error> {
+    fn read(&self) -> Result<Taped, Error> {
         let file = File::open(self.log).attempt("open file", self.log)?;
         let mut tape = Tape::new(BufReader::new(file))?;
         while let Some((section, base)) = tape.next_section()? {
             if let Ok(scene) = section.name.parse() {
-                return Ok(Read { section, base, scene });
+                return Ok(Taped { section, base, scene });
             }
         }
         Err(Error::NoSection { name: "postgres".to_owned() })
@@ -124,7 +126,7 @@ impl Judging<'_> {
     /// Every batch, by whichever worker is free.
     fn all(
         &self,
-        read: &Read,
+        read: &Taped,
         cuts: &Cuts<'_>,
         batches: Vec<Vec<Image>>,
     ) -> Result<Vec<(Image, Checked)>, Error> {
@@ -137,12 +139,11 @@ impl Judging<'_> {
             let mut judged = Vec::new();
             let worked = (|| {
                 while let Some(batch) = next() {
-                    bench.rewind(read);
                     for image in batch {
                         if self.watch.stop().is_some() {
                             return Ok(());
                         }
-                        bench.lay_certain(cuts, image.cut);
+                        bench.ground.lay_certain(cuts, image.cut);
                         let checked = bench.judge(&image)?;
                         judged.push((image, checked));
                         let done = done.fetch_add(1, Ordering::Relaxed) + 1;
@@ -158,8 +159,7 @@ impl Judging<'_> {
                 worked => worked.map(|()| judged),
             }
         };
-        // Two devices with one identity are one file system to btrfs.
-        let jobs = if self.spec.file_system == FileSystem::Btrfs { 1 } else { self.plan.jobs };
+        let jobs = workers(self.spec.file_system, self.plan.jobs);
         scope(|scope| {
             let work = &work;
             let workers: Vec<_> = (0..jobs).map(|number| scope.spawn(move || work(number))).collect();
@@ -172,14 +172,14 @@ impl Judging<'_> {
     }
 
     /// Puts back what need not be missing for the worst example, as long as its verdict stays.
-    fn shrink(&self, read: &Read, cuts: &Cuts<'_>, tally: &mut Tally) -> Result<(), Error> {
+    fn shrink(&self, read: &Taped, cuts: &Cuts<'_>, tally: &mut Tally) -> Result<(), Error> {
         let Some((verdict, example)) =
             tally.examples.last_entry().map(|entry| (*entry.key(), entry.into_mut()))
         else {
             return Ok(());
         };
         let mut bench = Bench::new(self, read, 0)?;
-        bench.lay_certain(cuts, example.image.cut);
+        bench.ground.lay_certain(cuts, example.image.cut);
         let mut shows = |image: &Image| -> Result<Option<Finding>, Error> {
             if self.watch.stop().is_some() {
                 return Ok(None);
@@ -237,9 +237,7 @@ pub struct Bench<'a> {
     section: &'a Section,
     scene: &'a Scene,
     stage: Stage,
-    base: Blocks,
-    /// Requests that are in the base.
-    laid: usize,
+    ground: Ground<'a>,
     sockets: PathBuf,
     log: PathBuf,
     entry: u64,
@@ -248,7 +246,7 @@ pub struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     /// The bench of a worker.
-    fn new(judging: &'a Judging<'a>, read: &'a Read, number: usize) -> Result<Bench<'a>, Error> {
+    fn new(judging: &'a Judging<'a>, read: &'a Taped, number: usize) -> Result<Bench<'a>, Error> {
         let directory = judging.directory.join(format!("judge-{number}"));
         let device = ImageDevice::create(judging.spec, model_of(judging.spec)?.block_bytes, &directory)?;
         let processes = ClusterProcesses::below(device.mount_point());
@@ -263,33 +261,12 @@ impl<'a> Bench<'a> {
             section: &read.section,
             scene: &read.scene,
             stage: Stage::new(device, judging.spec.file_system),
-            base: read.base.clone(),
-            laid: 0,
+            ground: Ground::new(&read.section, &read.base),
             sockets,
             log: directory.join("log"),
             entry: judging.journal.push(&processes)?,
             processes,
         })
-    }
-
-    /// Nothing is laid any more.
-    fn rewind(&mut self, read: &Read) {
-        if self.laid > 0 {
-            self.base = read.base.clone();
-            self.laid = 0;
-        }
-    }
-
-    /// Lays every request before the first that a cut may take: no later cut of a batch is before it.
-    fn lay_certain(&mut self, cuts: &Cuts<'_>, cut: usize) {
-        let arrived = self.section.requests.partition_point(|logged| logged.arrived < cut);
-        let first = cuts.volatile(cut).first().copied().unwrap_or(arrived);
-        let certain = self.section.requests.get(self.laid..first).unwrap_or_default();
-        for logged in certain.iter().filter(|logged| logged.changes()) {
-            let (start, end) = logged.range();
-            self.base.write(None, start, end - start, logged.data.as_deref());
-        }
-        self.laid = self.laid.max(first);
     }
 
     /// Examines the server on an image.
@@ -304,9 +281,8 @@ impl<'a> Bench<'a> {
         promised: &Promised,
         tamper: &dyn Fn(&Path) -> Result<(), Error>,
     ) -> Result<Checked, Error> {
-        let mut changed = Blocks::default();
-        lay(&mut changed, &self.base, self.section, image, self.laid);
-        let view = View { base: &self.base, changed: &changed };
+        let changed = self.ground.above(image);
+        let view = View { base: self.ground.blocks(), changed: &changed };
         let Judging { binaries, watch, .. } = *self.judging;
         let examiner = Examiner { binaries, sockets: &self.sockets, log: &self.log, watch };
         let scene = self.scene;

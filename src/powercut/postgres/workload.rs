@@ -31,6 +31,8 @@ pub const RESTORED_ROWS: u32 = 1500;
 const SYNCHRONOUS_EVERY: u32 = 10;
 /// Databases by each strategy, and restores.
 const EACH: u32 = 2;
+/// Between two of them at most: a log may be full before the time is over.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Between two checkpoints.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
 /// Between two commits of a connection: where a commit costs nothing the log would soon be full.
@@ -122,7 +124,7 @@ impl Shift {
 
     /// The part of the time between things of which there are so many.
     fn pause(&self, many: u32) {
-        self.rest(self.workload.duration / (many + 1));
+        self.rest(LONGEST_PAUSE.min(self.workload.duration / (many + 1)));
     }
 }
 

@@ -1,7 +1,7 @@
 //! The witness's ledgers: a directory a run, in it one file, appended to and synced before anything is acknowledged.
 //!
 //! A line is the CRC-32 of its JSON as eight hexadecimal digits, a blank, and the JSON of one
-//! [`Record`](super::event::Record). A last line that is not whole was being written when the witness ended: it was
+//! [`Record`]. A last line that is not whole was being written when the witness ended: it was
 //! acknowledged to nobody, and is cut off before the next is written. Anything else that is not whole is damage.
 
 use std::collections::{BTreeMap, HashMap};
@@ -123,18 +123,20 @@ impl Shelf {
     /// The run with the newest writer in a directory.
     pub fn find(&self, into: &str) -> Result<Option<String>, WitnessError> {
         let listed = std::fs::read_dir(&self.directory).attempt("read directory", &self.directory)?;
-        let mut newest: Option<(String, String)> = None;
+        let mut newest: Option<((String, bool), String)> = None;
         for entry in listed {
             let name = entry.attempt("read directory", &self.directory)?.file_name();
             let Some(run) = name.to_str() else { continue };
             // What is damaged is told to whoever asks for it by name.
             let Ok(Some(book)) = self.book(run) else { continue };
             let book = lock(&book);
-            let sessions = book.cuts.values().filter(|cut| cut.session.into == into);
-            if let Some(at) = sessions.map(|cut| &cut.at).max()
-                && newest.as_ref().is_none_or(|(known, _)| known < at)
+            let cuts = book.cuts.values().filter(|cut| cut.session.into == into && !cut.left);
+            // Within a second the one that nobody has verified.
+            let last = cuts.map(|cut| (cut.at.clone(), !cut.judged)).max();
+            if let Some(last) = last
+                && newest.as_ref().is_none_or(|(known, _)| *known < last)
             {
-                newest = Some((at.clone(), run.to_owned()));
+                newest = Some((last, run.to_owned()));
             }
         }
         Ok(newest.map(|(_, run)| run))
@@ -153,6 +155,10 @@ struct Cut {
     session: Box<Session>,
     /// The last number of each writer.
     last: HashMap<u32, u64>,
+    /// The writer ended by itself.
+    left: bool,
+    /// Somebody has verified it.
+    judged: bool,
 }
 
 /// A run's ledger.
@@ -271,14 +277,21 @@ impl Book {
     fn learn(&mut self, record: Record) {
         match record {
             Record::Begin { cut, at, session } => {
-                self.cuts.insert(cut, Cut { at, session, last: HashMap::new() });
+                let (last, left, judged) = (HashMap::new(), false, false);
+                self.cuts.insert(cut, Cut { at, session, last, left, judged });
             }
             Record::Told { cut, writer, seq, .. } => {
                 if let Some(cut) = self.cuts.get_mut(&cut) {
                     cut.last.insert(writer, seq);
                 }
             }
-            Record::Run { .. } | Record::Left { .. } | Record::Judged { .. } => {}
+            Record::Left { cut, .. } => {
+                self.cuts.entry(cut).and_modify(|cut| cut.left = true);
+            }
+            Record::Judged { cut, .. } => {
+                self.cuts.entry(cut).and_modify(|cut| cut.judged = true);
+            }
+            Record::Run { .. } => {}
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Real power cuts. A witness on another machine ([`listen`]) keeps a ledger ([`book`]) of what a writer ([`write`]) on
+//! Real power cuts. A witness on another machine ([`listen`]) keeps a ledger ([`book`]) of what a writer ([`mod@write`]) on
 //! the machine under test is about to write and of what it was told is durable ([`event`]); after the reboot the ledger
 //! ([`history`]) is compared with what is found ([`check`]). Every sector that is written says what it is ([`sector`]).
 //! The wire ([`wire`]) and the ledger are described in docs/WITNESS.md. It stops at judgements: what they mean in a
