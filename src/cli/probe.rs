@@ -9,7 +9,7 @@ use anstream::ColorChoice;
 
 use super::paper::Paper;
 use super::places::{Recording, drive_problem, place_problem};
-use super::problem::{Problem, Status};
+use super::problem::{Problem, Status, exit_of};
 use super::screen::Screen;
 use super::{clean, drive, grammar, published, redact};
 use crate::lab::probe_run::{ProbeRequest, ProbeRun, ProbeRunError, Time};
@@ -17,7 +17,6 @@ use crate::lab::{Order, Plan};
 use crate::place::{Asked, Making, Surveyed};
 use crate::probe::cases::{CASES, Case, PG_BLOCKS};
 use crate::probe::published::Medium;
-use crate::probe::verdict::Code;
 use crate::report;
 use crate::results::Document;
 use crate::storage::Cache;
@@ -234,10 +233,4 @@ fn status(document: &Document, stop: Option<Stop>) -> ExitCode {
         _ if arms.iter().all(|arm| arm.summary.is_none()) => Status::Refused.into(),
         _ => code.map_or(ExitCode::SUCCESS, exit_of),
     }
-}
-
-/// 4 where the answer is no.
-pub fn exit_of(code: &str) -> ExitCode {
-    let no = [Code::NotAsked, Code::AnsweredFromMemory].iter().any(|no| no.name() == code);
-    if no { Status::No.into() } else { ExitCode::SUCCESS }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use crate::probe::verdict::Code;
 use crate::sys::SysError;
 use crate::sys::watch::Stop;
 
@@ -31,6 +32,12 @@ impl From<Status> for ExitCode {
             Status::Signal(signal) => 128_u8.saturating_add(u8::try_from(signal).unwrap_or(0)),
         })
     }
+}
+
+/// How a sync's verdict ends a command: 4 where the answer is no.
+pub fn exit_of(verdict: &str) -> ExitCode {
+    let no = [Code::NotAsked, Code::AnsweredFromMemory].iter().any(|no| no.name() == verdict);
+    if no { Status::No.into() } else { ExitCode::SUCCESS }
 }
 
 /// A message and the status it ends with.

@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use anstream::ColorChoice;
 
 use super::paper::Paper;
-use super::problem::{Problem, Status};
-use super::{probe, redact};
+use super::problem::{Problem, Status, exit_of};
+use super::redact;
 use crate::lab::published::{Text, document};
 use crate::probe::published::{Medium, read};
 use crate::report;
@@ -37,7 +37,7 @@ pub fn run(
     if document.sets.is_empty() {
         return Ok(Status::Refused.into());
     }
-    let no = document.sets.iter().map(|set| probe::exit_of(&set.verdict.code));
+    let no = document.sets.iter().map(|set| exit_of(&set.verdict.code));
     Ok(no.reduce(|all, one| if all == ExitCode::SUCCESS { one } else { all }).unwrap_or(ExitCode::SUCCESS))
 }
 

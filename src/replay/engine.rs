@@ -15,6 +15,7 @@ mod copy;
 mod listing;
 mod passes;
 mod path;
+mod sorted;
 mod stopwatch;
 mod together;
 
@@ -40,7 +41,6 @@ use passes::Held;
 use path::{Names, PathBuffer};
 use stopwatch::Stopwatch;
 
-pub use copy::BUFFER_ALIGNMENT;
 pub use listing::Kind;
 pub use stopwatch::Part;
 

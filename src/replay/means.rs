@@ -24,6 +24,8 @@ const MOST_DESCRIPTORS: usize = 512;
 const OTHER_DESCRIPTORS: u64 = 24;
 /// What every direct write is aligned to where the place does not ask for more: the largest block of common drives.
 pub const DIRECT_BLOCK_BYTES: usize = 4096;
+/// Direct writes may ask for blocks up to this size, which is that of PostgreSQL's copy buffer.
+pub const LARGEST_BLOCK_BYTES: usize = 64 << 10;
 
 /// What the engine may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,7 +131,7 @@ fn direct_block(path: &Path) -> Result<usize, Unavailable> {
         Ok(None) | Err(_) => DIRECT_BLOCK_BYTES,
     };
     let block = asked.max(DIRECT_BLOCK_BYTES);
-    if block <= super::engine::BUFFER_ALIGNMENT && block.is_power_of_two() {
+    if block <= LARGEST_BLOCK_BYTES && block.is_power_of_two() {
         Ok(block)
     } else {
         Err(Unavailable::DirectBlock(block))

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anstream::ColorChoice;
 
-use super::{image, problem, spec};
+use super::copy::{image, problem, spec};
 use crate::cli::paper::Paper;
 use crate::cli::problem::{Problem, Status};
 use crate::cli::screen::Screen;

@@ -7,17 +7,16 @@ use nix::fcntl::OFlag;
 
 use super::calls::uninterrupted;
 use super::listing::Kind;
-use super::passes::{Key, Sorted};
+use super::sorted::{Key, Sorted};
 use super::stopwatch::Part;
 use super::{EngineError, Observer, Run, Skipped, fault};
+use crate::replay::means::LARGEST_BLOCK_BYTES;
 use crate::replay::policy::axes::{RANGE_BYTES, WRITE_BYTES};
 use crate::replay::policy::{CopyBy, Every, Hint, Open, Order, SyncWhen, Type};
 use crate::sys::kernel::{Call, Kernel};
 
 pub(super) const BUFFER_BYTES: usize = 64 << 10;
 const RANGE_LENGTH: usize = 1 << 20;
-/// Direct writes may ask for blocks up to this size.
-pub const BUFFER_ALIGNMENT: usize = BUFFER_BYTES;
 
 /// copy_file_range cannot be used between these two files, or at all.
 const RANGE_REFUSALS: [Errno; 5] = [Errno::EXDEV, Errno::EINVAL, Errno::ENOSYS, Errno::ENOTSUP, Errno::EPERM];
@@ -31,8 +30,8 @@ pub(super) struct Buffer {
 
 impl Buffer {
     pub(super) fn new() -> Self {
-        let room = vec![0; BUFFER_BYTES + BUFFER_ALIGNMENT];
-        let start = room.as_ptr().align_offset(BUFFER_ALIGNMENT);
+        let room = vec![0; BUFFER_BYTES + LARGEST_BLOCK_BYTES];
+        let start = room.as_ptr().align_offset(LARGEST_BLOCK_BYTES);
         Self { room, start }
     }
 

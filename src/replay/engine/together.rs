@@ -9,8 +9,8 @@ use nix::fcntl::OFlag;
 use rayon::ThreadPool;
 
 use super::calls::{Calls, uninterrupted};
-use super::passes::Sorted;
 use super::path::path_of;
+use super::sorted::Sorted;
 use super::{EngineError, Observer};
 use crate::replay::policy::SyncCall;
 use crate::sys::kernel::{Call, Fault, Kernel};

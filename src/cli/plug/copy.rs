@@ -1,11 +1,4 @@
-//! `fsynclab plug copy`: power cuts under a template copy: is what a policy promised still there? Real cuts have files of
-//! their own: `plug listen`, `plug write`, `plug verify`.
-
-mod listen;
-mod postgres;
-mod verify;
-mod witness;
-mod write;
+//! `fsynclab plug copy`: power cuts under a template copy: is what a policy promised still there?
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,12 +6,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anstream::ColorChoice;
-use clap::Subcommand;
 
-use super::paper::Paper;
-use super::problem::{Problem, Status};
-use super::screen::Screen;
-use super::{clean, grammar, output, redact};
+use super::super::paper::Paper;
+use super::super::problem::{Problem, Status};
+use super::super::screen::Screen;
+use super::super::{clean, grammar, output, redact};
 use crate::lab::plug::{PlugError, PlugRequest};
 use crate::powercut::Plan;
 use crate::powercut::cuts::Image;
@@ -31,28 +23,12 @@ use crate::sys::random::fresh_seed;
 use crate::sys::signals::Signals;
 use crate::sys::watch::{Event, Phase, Stop, Watch};
 
-/// Power cuts: is what was promised still there?
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    Copy(Box<CopyArgs>),
-    Postgres(Box<postgres::PostgresArgs>),
-    Listen(listen::ListenArgs),
-    Write(Box<write::WriteArgs>),
-    Verify(verify::VerifyArgs),
-}
-
 /// Cut the power under a template copy on a simulated drive, at many points, and see what is left
 ///
 /// The copy is recorded, then what may be left after each cut is mounted as after a reboot and compared with what was
 /// acknowledged. In every run faults are planted first: a checker that does not find them says so and ends.
 #[derive(Debug, clap::Args)]
-struct CopyArgs {
+pub struct CopyArgs {
     /// A built-in template, a directory or a shape file: its names and sizes; contents are made for the run
     #[arg(value_name = "TEMPLATE", default_value = "pg15")]
     template: OsString,
@@ -106,32 +82,21 @@ struct CopyArgs {
     blind: bool,
 }
 
-fn spec(text: &str) -> Result<Spec, String> {
+pub(super) fn spec(text: &str) -> Result<Spec, String> {
     text.parse().map_err(|error: crate::simdrive::Error| error.to_string())
 }
 
-fn image(text: &str) -> Result<Image, String> {
+pub(super) fn image(text: &str) -> Result<Image, String> {
     text.parse().map_err(|error: crate::powercut::image_text::NoImage| error.to_string())
 }
 
-/// Does what the command says; the exit status.
-pub fn run(args: &Args, color: ColorChoice, verbose: bool) -> anyhow::Result<ExitCode> {
-    match &args.command {
-        Command::Copy(args) => copy(args, color, verbose),
-        Command::Postgres(args) => postgres::run(args, color, verbose),
-        Command::Listen(args) => listen::run(args, color, verbose),
-        Command::Write(args) => write::run(args, color, verbose),
-        Command::Verify(args) => verify::run(args, color, verbose),
-    }
-}
-
 /// Cuts, prints, undoes; the exit status.
-fn copy(args: &CopyArgs, color: ColorChoice, verbose: bool) -> anyhow::Result<ExitCode> {
+pub fn run(args: &CopyArgs, color: ColorChoice, verbose: bool) -> anyhow::Result<ExitCode> {
     let request = request(args)?;
     let screen = Screen::new(Signals::install()?, verbose);
     let paper = Paper::new(args.json.as_deref(), color)?;
     let state = journal::state_directory()?;
-    super::copy::offer_cleaning(&state, &screen);
+    super::super::copy::offer_cleaning(&state, &screen);
     let journal = Journal::create(&state)?;
     if let Some(image) = &args.image {
         let shown = request.show(image, &journal).map_err(|error| problem(&error));
@@ -159,7 +124,7 @@ fn copy(args: &CopyArgs, color: ColorChoice, verbose: bool) -> anyhow::Result<Ex
 fn request(args: &CopyArgs) -> Result<PlugRequest, Problem> {
     let policies = grammar::policies(&args.policies)?;
     let template =
-        Template::resolve(&args.template, 1).map_err(|error| super::copy::template_problem(&error))?;
+        Template::resolve(&args.template, 1).map_err(|error| super::super::copy::template_problem(&error))?;
     let seed = args.seed.unwrap_or_else(fresh_seed);
     Ok(PlugRequest {
         spec: args.sim.clone(),
@@ -180,7 +145,7 @@ fn request(args: &CopyArgs) -> Result<PlugRequest, Problem> {
     })
 }
 
-fn problem(error: &PlugError) -> Problem {
+pub(super) fn problem(error: &PlugError) -> Problem {
     match error {
         PlugError::Cut(cut) if cut.is_unavailable() => Problem::refused(cut.to_string()).hint(cut.hint()),
         PlugError::Cut(cut) => Problem::failed(cut.to_string()).hint(cut.hint()),
