@@ -92,10 +92,15 @@ fn a_run_keeps_what_its_kind_promises() {
 #[test]
 fn each_state_of_the_write_cache_is_an_arm_or_refused_in_words() {
     let bench = Bench::new("caches");
-    let bin = bin(15);
+    let (bin, json) = (bin(15), bench.state.path().join("results.json"));
     let arguments =
         ["--bin", &bin, "--strategy", "file_copy", "--creates", "1", "--rounds", "1", "--warmup", "0"];
-    let found = measured(&bench, &[&arguments[..], &["--write-cache", "on,off"]].concat());
+    let mut command = scratch(&bench, &arguments);
+    let output = finished(command.args(["--write-cache", "on,off", "--json"]).arg(&json));
+    let found = document(&json);
+    std::fs::remove_file(json).expect("results");
+    let expected = if found.arms.iter().all(|arm| arm.refused.is_some()) { 3 } else { 0 };
+    assert_eq!(output.status.code(), Some(expected), "{}", common::text(&output));
     let states: Vec<_> = found.arms.iter().map(|arm| arm.labels.get("write_cache")).collect();
     assert_eq!(states, [Some("on"), Some("off")]);
     for arm in &found.arms {

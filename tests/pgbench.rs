@@ -81,9 +81,7 @@ fn its_own_options_reach_pgbench() {
         (&["-c", "3", "-j", "2", "-t", "7", "--set", "fsync=off"][..], 21),
         (&["-t", "20", "-R", "40", "--set", "fsync=off", "--wal-into"], 20),
     ] {
-        let wal = common::scratch("wal");
-        std::fs::set_permissions(wal.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
-            .expect("mode");
+        let wal = runs::place("500M");
         let mut command = scratch(&bench, 15, &place.path(), arguments);
         let elsewhere = arguments.last() == Some(&"--wal-into");
         if elsewhere {
@@ -101,7 +99,7 @@ fn its_own_options_reach_pgbench() {
             assert!(sample.elapsed_ns > 200_000_000, "{sample:?}");
             assert_eq!(found.servers[0].wal_place.as_deref(), Some("p2"));
             assert!(said.contains("WAL: ") && sample.wal_device.is_some(), "{said}");
-            nothing_left(wal.path(), "the WAL's place");
+            nothing_left(&wal.path(), "the WAL's place");
         }
         assert!(said.contains("runs with fsync=off"), "{said}");
         let found = found.arms[0].plausibility.as_ref().and_then(|found| found.explained_by.as_deref());

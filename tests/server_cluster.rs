@@ -121,3 +121,24 @@ fn what_a_dead_run_left_is_ended_and_removed_from_its_journal() {
     }
     assert_eq!((inside(&run).len(), std::fs::read_dir(place.path()).expect("place").count()), (0, 0));
 }
+
+#[test]
+fn processes_in_a_chroot_of_another_namespace_are_found_by_where_they_work() {
+    if !common::root_or_skip("processes_in_a_chroot_of_another_namespace_are_found_by_where_they_work") {
+        return;
+    }
+    let (root, works) = (common::scratch("chroot"), common::scratch("works"));
+    let script = "mount --rbind / \"$0\" && exec chroot \"$0\" sh -c 'cd \"$0\" && exec sleep 60' \"$1\"";
+    let mut shell = std::process::Command::new("unshare");
+    shell.args(["--mount", "sh", "-c", script]).args([root.path(), works.path()]);
+    let mut sleeping = shell.spawn().expect("unshare");
+    let pid = nix::unistd::Pid::from_raw(sleeping.id().cast_signed());
+    let is_found = || inside(works.path()).contains(&pid);
+    let found = (0..500).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        is_found()
+    });
+    sleeping.kill().expect("SIGKILL");
+    sleeping.wait().expect("its end");
+    assert!(found && !is_found());
+}

@@ -1,7 +1,8 @@
 //! The processes of a scratch cluster: those that work in its run directory. A server's processes change into its data
 //! directory and our tools are started in the run directory, so this finds them all, and nobody else's: the directory's
-//! name is random and its mode 0700. `/proc/PID/cwd` shows the same path from whichever mount namespace it is read, so
-//! those on a simulated drive, which only they can see, are found too.
+//! name is random and its mode 0700. `/proc/PID/cwd` shows where a process works from whichever mount namespace it is read,
+//! so those on a simulated drive, which only they can see, are found too. It begins at the namespace's root, which in a chroot
+//! is not the process's; that one `/proc/PID/root` shows in the same way.
 
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -29,8 +30,10 @@ pub fn inside(directory: &Path) -> Vec<Pid> {
 }
 
 fn works_in(pid: i32, directory: &Path) -> bool {
-    let current: Option<PathBuf> = std::fs::read_link(format!("/proc/{pid}/cwd")).ok();
-    current.is_some_and(|current| current.starts_with(directory))
+    let shown = |what: &str| std::fs::read_link(format!("/proc/{pid}/{what}")).ok();
+    let within =
+        |(root, current): (PathBuf, PathBuf)| Some(Path::new("/").join(current.strip_prefix(root).ok()?));
+    shown("root").zip(shown("cwd")).and_then(within).is_some_and(|current| current.starts_with(directory))
 }
 
 /// Ends them all: an immediate shutdown, then SIGKILL. True if there were any.

@@ -335,18 +335,23 @@ fn undo(record: &Record) -> Result<Undone, Error> {
 
 /// The drive's mounts in every mount namespace that some process is in.
 fn everywhere(record: &Record) -> Vec<Seen> {
-    let mut known = HashSet::new();
-    known.extend(namespace_of("thread-self"));
-    let own = Seen::by(None, record).ok();
-    let others = processes().filter_map(|pid| {
-        let fresh = known.insert(namespace_of(&pid.to_string())?);
-        // A process that has just ended has no mounts to undo.
-        fresh.then(|| Seen::by(Some(pid), record).ok())?
-    });
-    let mut seen: Vec<Seen> = others.collect();
-    seen.extend(own);
+    let mut seen = in_each_namespace(namespace_of("thread-self"), |pid| Seen::by(Some(pid), record).ok());
+    seen.extend(Seen::by(None, record).ok());
     seen.retain(|seen| !seen.is_empty());
     seen
+}
+
+/// What there is to see in every mount namespace but this one. A process that is just ending may name its namespace and show
+/// no mounts any more: then another one that is in it is asked.
+fn in_each_namespace<T>(but: Option<u64>, look: impl Fn(i32) -> Option<T>) -> Vec<T> {
+    let mut known: HashSet<u64> = but.into_iter().collect();
+    let fresh = |pid: i32| {
+        let namespace = namespace_of(&pid.to_string()).filter(|namespace| !known.contains(namespace))?;
+        let found = look(pid)?;
+        known.insert(namespace);
+        Some(found)
+    };
+    processes().filter_map(fresh).collect()
 }
 
 fn processes() -> impl Iterator<Item = i32> {
@@ -361,14 +366,9 @@ fn namespace_of(process: &str) -> Option<u64> {
 /// What there is of simulated drives on this host, whoever made them: records of those that are attached or mounted in
 /// some namespace, and numbers of loop devices of ours that have no file.
 pub fn leftovers() -> (Vec<Record>, Vec<u32>) {
-    let mut records: Vec<Record> = Vec::new();
-    let mut known = HashSet::new();
-    for pid in processes() {
-        if namespace_of(&pid.to_string()).is_some_and(|namespace| known.insert(namespace)) {
-            let mounts = mounts::seen_by(pid).unwrap_or_default();
-            records.extend(mounts.iter().filter_map(|mount| Record::from_source(&mount.source)));
-        }
-    }
+    let mounts = in_each_namespace(None, |pid| mounts::seen_by(pid).ok());
+    let mut records: Vec<Record> =
+        mounts.iter().flatten().filter_map(|mount| Record::from_source(&mount.source)).collect();
     let blocks = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let numbers: Vec<u32> =
         blocks.filter_map(|entry| entry.file_name().to_str()?.strip_prefix("loop")?.parse().ok()).collect();
