@@ -1,5 +1,5 @@
-//! A restore ended in each of its phases: by Ctrl-C it leaves nothing, by SIGKILL nothing after `clean --yes`, and the source is
-//! untouched.
+//! A restore ended in each of its phases: by Ctrl-C it leaves nothing, by SIGKILL nothing after `clean --yes`, and the
+//! source is untouched.
 
 mod common;
 #[path = "common/postgres.rs"]

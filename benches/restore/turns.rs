@@ -1,5 +1,5 @@
-//! A restore, from CREATE DATABASE to the last CHECKPOINT, by this program and by a shell's `pg_dump | psql`, in turn. Read by `benches/restore.rs` and, tiny, by
-//! `tests/restore_overhead.rs`.
+//! A restore, from CREATE DATABASE to the last CHECKPOINT, by this program and by a shell's `pg_dump | psql`, in turn.
+//! Read by `benches/restore.rs` and, tiny, by `tests/restore_overhead.rs`.
 
 use std::fmt;
 use std::process::Command;

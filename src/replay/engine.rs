@@ -176,8 +176,8 @@ impl<'k, K: Kernel> Engine<'k, K> {
     }
 
     /// Copies the tree at `source` to `destination`, which must not exist while its parent does. The clock runs from
-    /// the mkdir to the last close. `watch` hears of the phases and is asked between files, and within large ones, whether to stop. After a fault
-    /// the engine has served: what a failed sync left behind is nothing to go on with.
+    /// the mkdir to the last close. `watch` hears of the phases and is asked between files, and within large ones,
+    /// whether to stop. After a fault the engine has served: what a failed sync left behind is nothing to go on with.
     pub fn replay<O: Observer>(
         &mut self,
         source: &Path,

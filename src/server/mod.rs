@@ -1,6 +1,6 @@
-//! Floor 3: connections as psql makes them, scratch clusters, CREATE DATABASE, restores, pgbench. `conninfo` says where a server is, `connect`
-//! goes there, `cluster` makes one of our own, `features` and `settings` tell what it can and how it is set, `createdb`,
-//! `restore` and `pgbench` measure there, with the programs that `clients` finds.
+//! Floor 3: connections as psql makes them, scratch clusters, CREATE DATABASE, restores, pgbench. `conninfo` says where
+//! a server is, `connect` goes there, `cluster` makes one of our own, `features` and `settings` tell what it can and how
+//! it is set, `createdb`, `restore` and `pgbench` measure there, with the programs that `clients` finds.
 
 pub mod clients;
 pub mod cluster;

@@ -1,4 +1,5 @@
-//! Floor 3: Drives nobody has at hand. Pure: the model, its fit to published rates, the write log, the price. Acting: the host that serves a drive and mounts a file system on it.
+//! Floor 3: Drives nobody has at hand. Pure: the model, its fit to published rates, the write log, the price. Acting:
+//! the host that serves a drive and mounts a file system on it.
 
 pub mod error;
 pub mod fit;

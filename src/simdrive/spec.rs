@@ -1,4 +1,5 @@
-//! A drive as it is asked for: `MODEL[,write-cache=on|off][,flush=honest|ignored][,fs=ext4|xfs|btrfs][,size=4GiB][,mount=OPTIONS]`.
+//! A drive as it is asked for:
+//! `MODEL[,write-cache=on|off][,flush=honest|ignored][,fs=ext4|xfs|btrfs][,size=4GiB][,mount=OPTIONS]`.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,6 @@
 //! Floor 3: What lies under a path, and the write cache of the disks there. [`stack()`] walks from a path to its
-//! disks, [`survey`] asks them too; [`counters`](disk_counters) says what they did; [`weakest`] and [`notes`] put a stack into words.
+//! disks, [`survey`] asks them too; [`counters`](disk_counters) says what they did; [`weakest`] and [`notes`] put a
+//! stack into words.
 
 pub mod clusters;
 mod counters;

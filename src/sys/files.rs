@@ -175,7 +175,8 @@ impl Undo for TemporaryFile {
 }
 
 /// Replaces a file atomically and durably: `temporary`, in the same directory, is written, synced and renamed, then the
-/// directory is synced. An existing file's permission bits are kept, and its owner where root replaces it; a new one has those the umask leaves.
+/// directory is synced. An existing file's permission bits are kept, and its owner where root replaces it; a new one has
+/// those the umask leaves.
 fn replace(path: &Path, temporary: &Path, bytes: &[u8]) -> Result<(), SysError> {
     let replaced = write_temporary(path, temporary, bytes).and_then(|()| {
         let at = Fault::of(Call::Rename, path);

@@ -1,7 +1,7 @@
 //! Floor 1: the only place with `unsafe`, syncs, clocks, child processes and randomness. In groups: the calls inside a
 //! clock (`kernel`) and their decorators; progress and stop; our own files and the journal of what must be undone; child
-//! processes and commands to drives; forked processes, namespaces, mounts and loop devices; clock, chance, machine. Stops at facts and deeds: what is measured, and why, is the
-//! business of others.
+//! processes and commands to drives; forked processes, namespaces, mounts and loop devices; clock, chance, machine.
+//! Stops at facts and deeds: what is measured, and why, is the business of others.
 
 pub mod aio;
 pub mod direct;

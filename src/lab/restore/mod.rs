@@ -261,7 +261,8 @@ impl RestoreRun {
         intents
     }
 
-    /// Makes the clusters, and the one dump, where there is room for them. What is made is journalled; who ends the run undoes it.
+    /// Makes the clusters, and the one dump, where there is room for them. What is made is journalled; who ends the run
+    /// undoes it.
     pub fn enter<'a>(
         &'a self,
         journal: &'a Journal,

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! The first line names the form and its version. Then one line an entry; empty lines and lines that begin with `#` say
-//! nothing. The last line counts the entries: a text without it was cut short. A name is what follows the second space, to the end of the line. A backslash, a byte that is no visible
-//! text and a space at either end stand as `\xNN`, so that every name that a file system can hold survives.
+//! nothing. The last line counts the entries: a text without it was cut short. A name is what follows the second space,
+//! to the end of the line. A backslash, a byte that is no visible text and a space at either end stand as `\xNN`, so that every name that a file system can hold survives.
 
 use std::ffi::OsString;
 use std::fmt::Write;

@@ -1,8 +1,8 @@
 //! The processes of a scratch cluster: those that work in its run directory. A server's processes change into its data
 //! directory and our tools are started in the run directory, so this finds them all, and nobody else's: the directory's
 //! name is random and its mode 0700. `/proc/PID/cwd` shows where a process works from whichever mount namespace it is read,
-//! so those on a simulated drive, which only they can see, are found too. It begins at the namespace's root, which in a chroot
-//! is not the process's; that one `/proc/PID/root` shows in the same way.
+//! so those on a simulated drive, which only they can see, are found too. It begins at the namespace's root, which in a
+//! chroot is not the process's; that one `/proc/PID/root` shows in the same way.
 
 use std::path::{Path, PathBuf};
 use std::thread::sleep;

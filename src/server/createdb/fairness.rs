@@ -30,7 +30,8 @@ const FIXED: &[&str] = &[
     "data_checksums",
 ];
 
-/// Settings that initdb writes because a version has them, and that change no time here; then settings that differ between any two clusters and change no time.
+/// Settings that initdb writes because a version has them, and that change no time here; then settings that differ
+/// between any two clusters and change no time.
 const OWN: &[&str] = &[
     "cluster_name",
     "config_file",

@@ -18,8 +18,8 @@ use crate::sys::watch::{Deadline, Event, Stop, Unit, Watch};
 const PIECE_BYTES: usize = 128 << 10;
 /// What a pipe of ours holds, as much as any user may ask for (pipe(7)).
 const PIPE_BYTES: usize = 1 << 20;
-/// pg_dump writes 4 kB at a time: after less than this we wait a moment, and pass on what gathers meanwhile. Pipes so wide hold
-/// more than goes through in that time, so neither program waits for us.
+/// pg_dump writes 4 kB at a time: after less than this we wait a moment, and pass on what gathers meanwhile. Pipes so
+/// wide hold more than goes through in that time, so neither program waits for us.
 const FEW_BYTES: usize = PIECE_BYTES;
 const MOMENT: Duration = Duration::from_millis(5);
 /// How long a producer has to end once nobody reads what it writes.

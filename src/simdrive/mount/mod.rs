@@ -154,8 +154,8 @@ impl SimulatedDrive {
     }
 
     /// Unmounts the drive and removes everything of it. After an error as much as possible is removed all the same; the
-    /// error that tells most is returned. A drive on which files are open ([`Error::InUse`]) is seen by nobody any more and goes
-    /// with the last of them.
+    /// error that tells most is returned. A drive on which files are open ([`Error::InUse`]) is seen by nobody any more
+    /// and goes with the last of them.
     pub fn close(self, journal: &Journal) -> Result<(), Error> {
         let entry = self.entry;
         let told = self.ask(&Message::StopLatency).map(drop);

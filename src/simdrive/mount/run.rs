@@ -25,7 +25,8 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// Runs a command on a drive, mounted at `$FSYNCLAB_MOUNT`, in a PID namespace that ends with it, so that nothing it
 /// starts outlives the drive. Returns its exit status, 128 + n when signal n ended it. When the watch says stop, the
-/// signal is passed on (SIGTERM for a time limit), and ten seconds later everything is killed. The drive is closed whatever came of it.
+/// signal is passed on (SIGTERM for a time limit), and ten seconds later everything is killed. The drive is closed
+/// whatever came of it.
 pub fn run_command(
     drive: SimulatedDrive,
     journal: &Journal,
