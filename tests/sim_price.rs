@@ -67,8 +67,8 @@ fn check(drive: &str, rounds: &str) {
     let (state, log, results) =
         (work.path().join("state"), work.path().join("log"), work.path().join("r.json"));
     let output = fsynclab(&state)
-        .args(["copy", "pg15", "--sim", drive, "--rounds", rounds, "--warmup", "0", "--policy", &policies().join(",")])
-        .args(["--time-limit", "10min", "--no-data", "--write-log"])
+        .args(["copy", "pg15", "--sim", drive, "--rounds", rounds, "--warmup", "0"])
+        .args(["--policy", &policies().join(","), "--time-limit", "10min", "--no-data", "--write-log"])
         .arg(&log)
         .arg("--json")
         .arg(&results)
