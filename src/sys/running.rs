@@ -112,9 +112,15 @@ impl Running {
     }
 
     /// Asks it to end by a signal, and kills it with its group if it does not within its time.
-    pub fn end(mut self, signal: Signal) -> Result<Finished, SysError> {
+    pub fn end(self, signal: Signal) -> Result<Finished, SysError> {
+        let limit = self.limit;
+        self.end_within(signal, limit)
+    }
+
+    /// The same with a time of its own.
+    pub fn end_within(mut self, signal: Signal, limit: Duration) -> Result<Finished, SysError> {
         self.signal(signal)?;
-        self.wait_at_most(self.limit)?;
+        self.wait_at_most(limit)?;
         if self.ended.is_none() {
             self.force()?;
         }
