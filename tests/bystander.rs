@@ -46,7 +46,10 @@ fn every_arm_tells_what_its_neighbour_felt_and_so_does_a_control_without_a_copy(
         assert!(document.comparisons.iter().all(|found| found.arm != "no-copy"));
         let stdout = String::from_utf8_lossy(&output.stdout);
         let words: Vec<&str> = stdout.split_whitespace().collect();
-        for part in ["fdatasync 50 times a second", "beside syncs p50", "Beside it a neighbour waits up to"] {
+        // Without a journal syncfs promises nothing: no arm is told to be the better one.
+        let told = ["fdatasync 50 times a second", "beside syncs p50", "Beside it a neighbour waits up to"];
+        let expected = if file_system == FileSystem::Ext4NoJournal { &told[..2] } else { &told[..] };
+        for part in expected {
             assert!(words.join(" ").contains(part), "{file_system:?}: \"{part}\" is not in: {stdout}");
         }
         assert!(stdout.lines().all(|line| line.chars().count() <= 79), "{stdout}");
