@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use super::arms::median_of;
-use super::layout::{Align, Row, Table, paragraph};
-use super::servers::{closing, differing_labels, findings, places, rounds, servers};
+use super::layout::{Table, paragraph};
+use super::servers::{self, closing, differing_labels, findings, places, rounds};
 use super::{notes, units};
 use crate::results::{Arm, Databases, Document, Sample};
 
@@ -15,7 +15,7 @@ const TELLING_CALLS: [&str; 5] = ["fsync", "fdatasync", "sync_file_range", "sync
 
 /// The servers and the template: known once the servers are ready.
 pub(super) fn header(document: &Document) -> String {
-    let mut text = paragraph(&servers(&document.servers), 0);
+    let mut text = paragraph(&servers::servers(&document.servers), 0);
     if let Some(input) = &document.input {
         let counted = if input.files == 0 {
             String::new()
@@ -63,29 +63,15 @@ fn label_columns(arms: &[&Arm]) -> Vec<String> {
 fn table(document: &Document, arms: &[&Arm]) -> Table {
     let labels = label_columns(arms);
     let numbers = ["median", "min", "max", "ckpt1", "copy", "ckpt2", "+CHECKPT", "WAL"];
-    let columns = labels
-        .iter()
-        .map(|name| (name.clone(), Align::Left))
-        .chain(numbers.iter().map(|name| ((*name).to_owned(), Align::Right)))
-        .collect();
-    let rows = document.arms.iter().map(|arm| row(arm, &labels)).collect();
-    Table { columns, rows }
+    servers::table(&document.arms, &labels, &numbers, row)
 }
 
-fn row(arm: &Arm, labels: &[String]) -> Row {
-    let start: Vec<String> =
-        labels.iter().map(|name| arm.labels.get(name).unwrap_or_default().to_owned()).collect();
-    if let Some(refused) = &arm.refused {
-        return Row::Sentence(start, format!("refused: {}", refused.text));
-    }
-    if let Some(failed) = &arm.failed {
-        return Row::Sentence(start, format!("FAILED: {}", failed.text));
-    }
-    let Some(summary) = &arm.summary else { return Row::Sentence(start, "no round finished".to_owned()) };
+fn row(arm: &Arm) -> Option<Vec<String>> {
+    let summary = arm.summary.as_ref()?;
     let part = |name: &str| median_of(arm, |sample| sample.phases.get(name).copied());
     let together = of_databases(arm, |made| made.create_and_checkpoint_ns);
     let wal = of_databases(arm, |made| Some(made.wal_bytes));
-    let numbers = [
+    Some(vec![
         ms(Some(summary.median_ns)),
         ms(Some(summary.min_ns)),
         ms(Some(summary.max_ns)),
@@ -94,8 +80,7 @@ fn row(arm: &Arm, labels: &[String]) -> Row {
         ms(part("checkpoint_after_ns")),
         ms(together),
         wal.map_or_else(|| "-".to_owned(), wal_size),
-    ];
-    Row::Cells(start.into_iter().chain(numbers).collect())
+    ])
 }
 
 /// Milliseconds with as many decimals as fit; `-` where there is nothing to say.

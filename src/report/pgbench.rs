@@ -1,9 +1,9 @@
 //! A run of pgbench for the terminal: what ran where, the table of commits a second and their latency, whether the disk can
 //! do that.
 
-use super::layout::{Align, Row, Table, paragraph, together};
+use super::layout::{Table, paragraph, together};
 use super::rates::rate;
-use super::servers::{closing, findings, label_columns, places, servers};
+use super::servers::{self, closing, findings, label_columns, places};
 use super::{notes, units};
 use crate::results::{Arm, Document, Sample};
 
@@ -12,7 +12,7 @@ const TRANSACTION: &str = "transaction";
 
 /// The servers, the workload, how fast the place of the WAL syncs: known once the servers are ready.
 pub(super) fn header(document: &Document) -> String {
-    let mut text = paragraph(&servers(&document.servers), 0);
+    let mut text = paragraph(&servers::servers(&document.servers), 0);
     if let Some(input) = &document.input {
         text += &paragraph(&format!("Runs: {}, about {}.", input.template, units::size(input.bytes)), 0);
     }
@@ -53,28 +53,16 @@ pub(super) fn results(document: &Document) -> String {
 fn table(arms: &[&Arm]) -> Table {
     let labels = label_columns(arms);
     let numbers = ["n", "tps", "min", "max", "p50", "p99", "longest", "c/sync", "flush/c"];
-    let columns = labels
-        .iter()
-        .map(|name| (name.clone(), Align::Left))
-        .chain(numbers.iter().map(|name| ((*name).to_owned(), Align::Right)))
-        .collect();
-    Table { columns, rows: arms.iter().map(|arm| row(arm, &labels)).collect() }
+    servers::table(arms.iter().copied(), &labels, &numbers, row)
 }
 
-fn row(arm: &Arm, labels: &[String]) -> Row {
-    let start: Vec<String> =
-        labels.iter().map(|name| arm.labels.get(name).unwrap_or_default().to_owned()).collect();
-    if let Some(failed) = &arm.failed {
-        return Row::Sentence(start, format!("FAILED: {}", failed.text));
-    }
+fn row(arm: &Arm) -> Option<Vec<String>> {
     let counted: Vec<&Sample> = arm.samples.iter().filter(|sample| !sample.ignored).collect();
     let tps: Vec<f64> = counted.iter().filter_map(|sample| Some(sample.benched.as_ref()?.tps)).collect();
-    let Some(median) = arm.summary.as_ref().and_then(|summary| summary.median_tps) else {
-        return Row::Sentence(start, "no round finished".to_owned());
-    };
+    let median = arm.summary.as_ref().and_then(|summary| summary.median_tps)?;
     let latency = arm.latency.get(TRANSACTION);
     let shown = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), units::duration);
-    let numbers = [
+    Some(vec![
         counted.len().to_string(),
         rate(median),
         rate(tps.iter().copied().fold(f64::INFINITY, f64::min)),
@@ -84,8 +72,7 @@ fn row(arm: &Arm, labels: &[String]) -> Row {
         shown(latency.map(|latency| latency.max_ns)),
         commits_per_sync(&counted).map_or_else(|| "-".to_owned(), |each| format!("{each:.2}")),
         flushes_per_commit(&counted).map_or_else(|| "-".to_owned(), |each| format!("{each:.2}")),
-    ];
-    Row::Cells(start.into_iter().chain(numbers).collect())
+    ])
 }
 
 fn commits_per_sync(counted: &[&Sample]) -> Option<f64> {

@@ -1,8 +1,8 @@
 //! A run of restores for the terminal: what was restored where, the table of real, user and sys, the parts, the rows.
 
 use super::arms::median_of;
-use super::layout::{Align, Row, Table, paragraph};
-use super::servers::{closing, findings, label_columns, places, servers};
+use super::layout::{Table, paragraph};
+use super::servers::{self, closing, findings, label_columns, places};
 use super::{notes, units};
 use crate::results::{Arm, Document, Restored, Sample};
 
@@ -19,7 +19,7 @@ const PARTS: [(&str, &str); 7] = [
 
 /// The servers and the dump: known once the servers are ready.
 pub(super) fn header(document: &Document) -> String {
-    let mut text = paragraph(&servers(&document.servers), 0);
+    let mut text = paragraph(&servers::servers(&document.servers), 0);
     if let Some(input) = &document.input {
         text += &paragraph(&format!("Restored: {}, {}.", input.template, units::size(input.bytes)), 0);
     }
@@ -49,23 +49,13 @@ pub(super) fn results(document: &Document) -> String {
 fn table(arms: &[&Arm]) -> Table {
     let labels = label_columns(arms);
     let numbers = ["n", "real median", "min", "max", "user", "sys", "WAL", "checkpoints"];
-    let columns = labels
-        .iter()
-        .map(|name| (name.clone(), Align::Left))
-        .chain(numbers.iter().map(|name| ((*name).to_owned(), Align::Right)))
-        .collect();
-    Table { columns, rows: arms.iter().map(|arm| row(arm, &labels)).collect() }
+    servers::table(arms.iter().copied(), &labels, &numbers, row)
 }
 
-fn row(arm: &Arm, labels: &[String]) -> Row {
-    let start: Vec<String> =
-        labels.iter().map(|name| arm.labels.get(name).unwrap_or_default().to_owned()).collect();
-    if let Some(failed) = &arm.failed {
-        return Row::Sentence(start, format!("FAILED: {}", failed.text));
-    }
-    let Some(summary) = &arm.summary else { return Row::Sentence(start, "no round finished".to_owned()) };
+fn row(arm: &Arm) -> Option<Vec<String>> {
+    let summary = arm.summary.as_ref()?;
     let median = |value: fn(&Restored) -> u64| of_restored(arm, value);
-    let numbers = [
+    Some(vec![
         summary.n.to_string(),
         long(summary.median_ns),
         long(summary.min_ns),
@@ -74,8 +64,7 @@ fn row(arm: &Arm, labels: &[String]) -> Row {
         median(|made| made.sys_ns).map_or_else(dash, long),
         median(|made| made.wal_bytes).map_or_else(dash, units::size),
         median(|made| made.checkpoints).map_or_else(dash, |count| count.to_string()),
-    ];
-    Row::Cells(start.into_iter().chain(numbers).collect())
+    ])
 }
 
 fn dash() -> String {

@@ -1,6 +1,6 @@
 //! What reports of runs on real servers have in common: the servers, their places, the findings, the closing line.
 
-use super::layout::paragraph;
+use super::layout::{Align, Row, Table, paragraph};
 use super::stack_words::{cache_line, storage_line};
 use super::units;
 use crate::results::{Arm, Comparison, Document, Server};
@@ -48,6 +48,28 @@ pub(super) fn places(document: &Document) -> String {
         let line = format!("{what}: {simulated}{} ({}).", place.path, storage_line(&place.stack));
         text + &paragraph(&line, 0) + &paragraph(&cache_line(&place.stack), 0)
     })
+}
+
+/// Arms by these labels, then by numbers; why an arm has none stands in their place.
+pub(super) fn table<'a>(
+    arms: impl IntoIterator<Item = &'a Arm>,
+    labels: &[String],
+    numbers: &[&str],
+    row: impl Fn(&Arm) -> Option<Vec<String>>,
+) -> Table {
+    let columns = labels.iter().map(|name| (name.clone(), Align::Left));
+    let columns = columns.chain(numbers.iter().map(|name| ((*name).to_owned(), Align::Right)));
+    let rows = arms.into_iter().map(|arm| {
+        let start: Vec<String> =
+            labels.iter().map(|name| arm.labels.get(name).unwrap_or_default().to_owned()).collect();
+        match (&arm.refused, &arm.failed, row(arm)) {
+            (Some(refused), ..) => Row::Sentence(start, format!("refused: {}", refused.text)),
+            (_, Some(failed), _) => Row::Sentence(start, format!("FAILED: {}", failed.text)),
+            (.., Some(numbers)) => Row::Cells(start.into_iter().chain(numbers).collect()),
+            (.., None) => Row::Sentence(start, "no round finished".to_owned()),
+        }
+    });
+    Table { columns: columns.collect(), rows: rows.collect() }
 }
 
 /// Columns that are labels: those that differ, the server's where none does.
@@ -141,4 +163,30 @@ pub(super) fn closing(document: &Document) -> String {
 /// Rounds that count, of the arm that has most.
 pub(super) fn rounds(document: &Document) -> usize {
     document.arms.iter().filter_map(|arm| arm.summary.as_ref()).map(|summary| summary.n).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{Failed, Labels, Refused};
+
+    #[test]
+    fn an_arm_without_numbers_says_why_in_its_row() {
+        let refused = Refused { code: "write-cache".to_owned(), text: "a container lacks it".to_owned() };
+        let failed = Failed { text: "the disk is full".to_owned(), errno: None, call: None, path: None };
+        let state = |state: &str| Labels::new().with("write_cache", state);
+        let arms = [
+            Arm { labels: state("on"), ..Arm::default() },
+            Arm { labels: state("off"), refused: Some(refused), ..Arm::default() },
+            Arm { labels: state("other"), failed: Some(failed), ..Arm::default() },
+        ];
+        let labels = differing_labels(&arms.iter().collect::<Vec<_>>());
+        let printed = table(&arms, &labels, &["n"], |_| None).render();
+        for row in
+            ["on no round finished", "off refused: a container lacks it", "other FAILED: the disk is full"]
+        {
+            let words: Vec<&str> = printed.split_whitespace().collect();
+            assert!(words.join(" ").contains(row), "{row}: {printed}");
+        }
+    }
 }
