@@ -12,11 +12,11 @@ use arm::{Bench, CreatedbArm};
 use stage::Stage;
 
 use super::arm::Arm;
-use super::cached::{Caches, in_state};
+use super::cached::Caches;
 use super::conduct::{Run, conduct};
 use super::head::head;
 use super::plan::Plan;
-use super::servers::{ServersError, ServersRequest, Source};
+use super::servers::{self, ServersError, ServersRequest, Source};
 use crate::place::{self, Making, Place, PlaceError, Surveyed};
 use crate::results::{Document, Input, Kind, Note, NoteCode};
 use crate::server::createdb::Strategy;
@@ -200,11 +200,7 @@ impl Entered<'_> {
                 for jobs in &request.jobs {
                     for strategy in &strategies {
                         let arm = || CreatedbArm::new(&bench, stage, *strategy, &settings, (*jobs, several));
-                        let is_baseline = arms.is_empty();
-                        arms.push(in_state(Box::new(arm()), state));
-                        if is_baseline && request.aa {
-                            arms.push(in_state(Box::new(arm().into_control()), state));
-                        }
+                        servers::add(&mut arms, state, request.aa, arm, CreatedbArm::into_control);
                     }
                 }
             }

@@ -112,12 +112,8 @@ impl Arm for PgbenchArm<'_, '_> {
     fn prepare(&mut self, _trial: &Trial) -> Result<(), Halt> {
         {
             let server = &mut *self.server.borrow_mut();
-            // Somebody's server is measured as it is; ours begins each trial with nothing dirty.
-            let checkpoint = if server.is_ours() { "CHECKPOINT" } else { "" };
-            let prepared = server
-                .set(&self.settings, self.bench.watch)
-                .and_then(|_| server.session.run(checkpoint))
-                .map_err(|error| server.explained(error));
+            let prepared =
+                server.begin(&self.settings, self.bench.watch).map_err(|error| server.explained(error));
             prepared.map_err(|error| halt(&error))?;
         }
         for place in self.places() {

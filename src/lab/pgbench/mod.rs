@@ -13,11 +13,11 @@ use std::path::PathBuf;
 use arm::{Bench, PgbenchArm};
 
 use super::arm::Arm;
-use super::cached::{Caches, in_state};
+use super::cached::Caches;
 use super::conduct::{Run, conduct};
 use super::head::head;
 use super::plan::Plan;
-use super::servers::{Server, ServersError, ServersRequest, Source};
+use super::servers::{self, Server, ServersError, ServersRequest, Source};
 use crate::place::{self, Making, Place, PlaceError, Surveyed};
 use crate::results::{Document, Input, Kind, Note, NoteCode};
 use crate::server::error::ServerError;
@@ -243,11 +243,7 @@ impl Entered<'_> {
             let place = server.borrow().place;
             for (state, settings) in request.servers.ways(place, &self.caches) {
                 let arm = || PgbenchArm::new(&bench, server, program, &settings);
-                let is_baseline = arms.is_empty();
-                arms.push(in_state(Box::new(arm()), state));
-                if is_baseline && request.aa {
-                    arms.push(in_state(Box::new(arm().into_control()), state));
-                }
+                servers::add(&mut arms, state, request.aa, arm, PgbenchArm::into_control);
             }
         }
         let run = Run { plan: &request.plan, watch, now_ns: &clock::now_ns, longer: "--time-limit" };

@@ -203,12 +203,7 @@ impl Arm for RestoreArm<'_, '_> {
     }
 
     fn prepare(&mut self, _trial: &Trial) -> Result<(), Halt> {
-        let prepared = {
-            let server = &mut *self.server.borrow_mut();
-            // Somebody's server is measured as it is; ours begins each trial with nothing dirty.
-            let checkpoint = if server.is_ours() { "CHECKPOINT" } else { "" };
-            server.set(&self.settings, self.bench.watch).and_then(|_| server.session.run(checkpoint))
-        };
+        let prepared = self.server.borrow_mut().begin(&self.settings, self.bench.watch);
         prepared.map_err(|error| self.halt(error.into()))?;
         for place in [self.place(), self.wal_place()] {
             if let Some(note) = settle(place, self.bench.watch)? {

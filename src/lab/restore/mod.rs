@@ -12,11 +12,11 @@ use arm::{Bench, RestoreArm};
 use roles::{make_roles, missing_roles};
 
 use super::arm::Arm;
-use super::cached::{Caches, in_state};
+use super::cached::Caches;
 use super::conduct::{Run, conduct};
 use super::head::head;
 use super::plan::Plan;
-use super::servers::{Server, ServersRequest, Source};
+use super::servers::{self, Server, ServersRequest, Source};
 use crate::place::{self, Making, Place, PlaceError, Surveyed};
 use crate::results::{Document, Input, Kind};
 use crate::server::connect::connect;
@@ -365,11 +365,7 @@ impl Entered<'_> {
             let place = server.borrow().place;
             for (state, settings) in request.servers.ways(place, &self.caches) {
                 let arm = || RestoreArm::new(&bench, server, programs, &settings);
-                let is_baseline = arms.is_empty();
-                arms.push(in_state(Box::new(arm()), state));
-                if is_baseline && request.aa {
-                    arms.push(in_state(Box::new(arm().into_control()), state));
-                }
+                servers::add(&mut arms, state, request.aa, arm, RestoreArm::into_control);
             }
         }
         let run = Run { plan: &request.plan, watch, now_ns: &clock::now_ns, longer: "--time-limit" };

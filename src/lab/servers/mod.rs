@@ -8,8 +8,8 @@ use std::time::Duration;
 pub(super) use server::Server;
 pub(super) use source::{Source, refuse_if_others_are_active};
 
-use super::arm::Halt;
-use super::cached::Caches;
+use super::arm::{Arm, Halt};
+use super::cached::{Caches, in_state};
 use crate::place::{Asked, Place, PlaceError, Settled};
 use crate::results::{DeviceCounters, Failed, Note, NoteCode};
 use crate::server::conninfo::Target;
@@ -123,6 +123,21 @@ pub(super) fn settle(place: Option<&Place>, watch: &dyn Watch) -> Result<Option<
             let text = format!("the disk was not idle after {} s: others use it", IDLE_LIMIT.as_secs());
             Ok(Some(Note::warning(NoteCode::NotIdle, text)))
         }
+    }
+}
+
+/// Adds an arm, and a second copy of it where it is the first and that is asked for.
+pub(super) fn add<'a, A: Arm + 'a>(
+    arms: &mut Vec<Box<dyn Arm + 'a>>,
+    state: Option<(Cache, &'a Caches<'a, Attached>)>,
+    aa: bool,
+    arm: impl Fn() -> A,
+    into_control: impl FnOnce(A) -> A,
+) {
+    let is_baseline = arms.is_empty();
+    arms.push(in_state(Box::new(arm()), state));
+    if is_baseline && aa {
+        arms.push(in_state(Box::new(into_control(arm())), state));
     }
 }
 

@@ -141,6 +141,17 @@ impl<'a> Server<'a> {
         Ok(is_new)
     }
 
+    /// Puts an arm's settings in force before a trial. Somebody's server is measured as it is; ours begins each trial with
+    /// nothing dirty.
+    pub(in crate::lab) fn begin(
+        &mut self,
+        settings: &[Setting],
+        watch: &dyn Watch,
+    ) -> Result<(), ServerError> {
+        self.set(settings, watch)?;
+        if self.is_ours() { self.session.run("CHECKPOINT") } else { Ok(()) }
+    }
+
     /// An error with what the server said last, if it is down.
     pub(in crate::lab) fn explained(&mut self, error: ServerError) -> ServerError {
         match &self.cluster {
