@@ -220,14 +220,9 @@ fn measure(run: &CopyRun, journal: &Journal, screen: &Screen, paper: &Paper) -> 
     screen.without_bar(|| paper.head(run.head()))?;
     let entered = run.enter(journal).map_err(|error| place_problem(&error, COMMAND))?;
     screen.say(&announcement(&entered.intents(), run.time_limit()));
-    if let Some(temporary) = paper.temporary() {
-        journal.push(&temporary)?;
-    }
+    let mut keep = paper.keeper(journal, screen)?;
     let kernel = Tallied::new(Real);
-    let document = entered.conduct(&kernel, screen, &mut |document| {
-        screen.event(Event::Phase(Phase::WritingResults));
-        paper.keep(document)
-    });
+    let document = entered.conduct(&kernel, screen, &mut keep);
     document.map_err(|error| match (error, screen.stop()) {
         (CopyRunError::Place(error), _) => place_problem(&error, COMMAND).into(),
         (CopyRunError::Stopped, Some(Stop::Signal(signal))) => Problem::stopped(signal).into(),

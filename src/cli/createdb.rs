@@ -21,7 +21,6 @@ use crate::server::createdb::Strategy;
 use crate::server::createdb::template::Recipe;
 use crate::sys::journal::Journal;
 use crate::sys::signals::Signals;
-use crate::sys::watch::{Event, Phase, Watch};
 
 /// What takes a place, for hints.
 const COMMAND: &str = "fsynclab createdb --scratch";
@@ -140,13 +139,7 @@ impl servers::Surveyed for CreatedbSurvey {
             screen.say(&format!("{cost}."));
         }
         screen.without_bar(|| paper.head(entered.head()))?;
-        if let Some(temporary) = paper.temporary() {
-            journal.push(&temporary)?;
-        }
-        Ok(entered.conduct(screen, &mut |document| {
-            screen.event(Event::Phase(Phase::WritingResults));
-            paper.keep(document)
-        })?)
+        Ok(entered.conduct(screen, &mut paper.keeper(journal, screen)?)?)
     }
 
     fn close(run: CreatedbRun, journal: &Journal) -> Result<(), PlaceError> {

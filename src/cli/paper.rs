@@ -15,9 +15,10 @@ use crate::results::{Document, text};
 use crate::storage::clusters::claimed;
 use crate::sys::SysError;
 use crate::sys::error::shown;
-use crate::sys::files::{OutputFile, TemporaryFile, directory_of};
+use crate::sys::files::{OutputFile, directory_of};
+use crate::sys::journal::Journal;
 use crate::sys::kernel::{Call, Fault};
-use crate::sys::watch::Watch;
+use crate::sys::watch::{Event, Phase, Watch};
 
 /// More than a results file needs to say that it is one.
 const BEGIN_BYTES: u64 = 100;
@@ -54,25 +55,28 @@ impl Paper {
         Ok(Self { color, json })
     }
 
-    /// What to journal before the first results are kept.
-    pub fn temporary(&self) -> Option<TemporaryFile> {
-        match &self.json {
-            Json::File(file) => file.temporary(),
-            Json::None | Json::Stdout => None,
-        }
-    }
-
     /// What is copied where: before the run, for whoever waits for it.
     pub fn head(&self, document: &Document) -> Result<(), Problem> {
         self.report(&report::header(document))
     }
 
-    /// The results so far.
-    pub fn keep(&self, document: &Document) -> Result<(), SysError> {
-        match &self.json {
-            Json::File(file) => file.keep(text::write(document).as_bytes()),
-            Json::None | Json::Stdout => Ok(()),
+    /// What keeps the results so far, again and again; the file in which they are written first is journalled before.
+    pub fn keeper<'a>(
+        &'a self,
+        journal: &Journal,
+        watch: &'a dyn Watch,
+    ) -> Result<impl FnMut(&Document) -> Result<(), SysError> + use<'a>, SysError> {
+        let file = match &self.json {
+            Json::File(file) => Some(file),
+            Json::None | Json::Stdout => None,
+        };
+        if let Some(temporary) = file.and_then(OutputFile::temporary) {
+            journal.push(&temporary)?;
         }
+        Ok(move |document: &Document| {
+            watch.event(Event::Phase(Phase::WritingResults));
+            file.map_or(Ok(()), |file| file.keep(text::write(document).as_bytes()))
+        })
     }
 
     /// The results, for good.

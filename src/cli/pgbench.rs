@@ -19,7 +19,6 @@ use crate::results::Document;
 use crate::server::pgbench::{Length, Workload};
 use crate::sys::journal::Journal;
 use crate::sys::signals::Signals;
-use crate::sys::watch::{Event, Phase, Watch};
 
 /// What takes a place, for hints.
 const COMMAND: &str = "fsynclab pgbench --scratch";
@@ -135,13 +134,7 @@ impl servers::Surveyed for PgbenchSurvey {
         }
         entered.furnish(screen).map_err(|error| problem(&error, screen))?;
         screen.without_bar(|| paper.head(entered.head()))?;
-        if let Some(temporary) = paper.temporary() {
-            journal.push(&temporary)?;
-        }
-        Ok(entered.conduct(screen, &mut |document| {
-            screen.event(Event::Phase(Phase::WritingResults));
-            paper.keep(document)
-        })?)
+        Ok(entered.conduct(screen, &mut paper.keeper(journal, screen)?)?)
     }
 
     fn close(run: PgbenchRun, journal: &Journal) -> Result<(), PlaceError> {

@@ -192,13 +192,8 @@ fn measure(
         screen.without_bar(|| paper.head(run.head()))?;
     }
     let entered = run.enter(journal).map_err(|error| place_problem(&error, COMMAND))?;
-    if let Some(temporary) = paper.temporary() {
-        journal.push(&temporary)?;
-    }
-    let document = entered.conduct(&Real, &ByRound(screen), &mut |document| {
-        screen.event(Event::Phase(Phase::WritingResults));
-        paper.keep(document)
-    });
+    let mut keep = paper.keeper(journal, screen)?;
+    let document = entered.conduct(&Real, &ByRound(screen), &mut keep);
     document.map_err(|error| match (error, screen.stop()) {
         (ProbeRunError::Place(error), _) => place_problem(&error, COMMAND).into(),
         (ProbeRunError::Stopped, Some(Stop::Signal(signal))) => Problem::stopped(signal).into(),

@@ -23,7 +23,7 @@ use crate::server::restore::RestoreError;
 use crate::sys::SysError;
 use crate::sys::journal::Journal;
 use crate::sys::signals::Signals;
-use crate::sys::watch::{Event, Phase, Stop, Watch};
+use crate::sys::watch::{Event, Stop, Watch};
 
 /// What takes a place, for hints.
 const COMMAND: &str = "fsynclab restore --scratch";
@@ -107,14 +107,8 @@ impl servers::Surveyed for RestoreSurvey {
             screen.say(&format!("{cost}."));
         }
         screen.without_bar(|| paper.head(entered.head()))?;
-        if let Some(temporary) = paper.temporary() {
-            journal.push(&temporary)?;
-        }
         let announcing = Announcing { screen, trials: run.trials(), said: AtomicBool::new(false) };
-        Ok(entered.conduct(&announcing, &mut |document| {
-            screen.event(Event::Phase(Phase::WritingResults));
-            paper.keep(document)
-        })?)
+        Ok(entered.conduct(&announcing, &mut paper.keeper(journal, screen)?)?)
     }
 
     fn close(run: RestoreRun, journal: &Journal) -> Result<(), PlaceError> {

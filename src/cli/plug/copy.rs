@@ -11,17 +11,16 @@ use super::super::paper::Paper;
 use super::super::problem::{Problem, Status};
 use super::super::screen::Screen;
 use super::super::{clean, grammar, output, redact};
-use crate::lab::plug::{PlugError, PlugRequest};
+use super::{findings, finished, problem};
+use crate::lab::plug::PlugRequest;
 use crate::powercut::Plan;
 use crate::powercut::cuts::Image;
 use crate::replay::template::Template;
-use crate::report;
-use crate::results::Document;
 use crate::simdrive::spec::Spec;
+use crate::sys::error::shown;
 use crate::sys::journal::{self, Journal};
 use crate::sys::random::fresh_seed;
 use crate::sys::signals::Signals;
-use crate::sys::watch::{Event, Phase, Stop, Watch};
 
 /// Cut the power under a template copy on a simulated drive, at many points, and see what is left
 ///
@@ -104,21 +103,8 @@ pub fn run(args: &CopyArgs, color: ColorChoice, verbose: bool) -> anyhow::Result
         return show(&shown?, color);
     }
     paper.head(&request.head())?;
-    if let Some(temporary) = paper.temporary() {
-        journal.push(&temporary)?;
-    }
-    let done = request.run(&journal, &screen, &mut |document| {
-        screen.event(Event::Phase(Phase::WritingResults));
-        paper.keep(document)
-    });
-    screen.event(Event::Phase(Phase::Undoing));
-    let undone = clean::undo_own(journal);
-    screen.finish();
-    let document = done.map_err(|error| problem(&error))?;
-    let status = status(&document, screen.stop());
-    paper.finish(&document, &screen)?;
-    undone?;
-    Ok(status)
+    let done = request.run(&journal, &screen, &mut paper.keeper(&journal, &screen)?);
+    finished(done, journal, paper, &screen)
 }
 
 fn request(args: &CopyArgs) -> Result<PlugRequest, Problem> {
@@ -145,40 +131,13 @@ fn request(args: &CopyArgs) -> Result<PlugRequest, Problem> {
     })
 }
 
-pub(super) fn problem(error: &PlugError) -> Problem {
-    match error {
-        PlugError::Cut(cut) if cut.is_unavailable() => Problem::refused(cut.to_string()).hint(cut.hint()),
-        PlugError::Cut(cut) => Problem::failed(cut.to_string()).hint(cut.hint()),
-        PlugError::Sys(sys) => Problem::failed(sys.to_string()).hint(sys.hint()),
-    }
-}
-
-fn status(document: &Document, stop: Option<Stop>) -> ExitCode {
-    let broken =
-        document.arms.iter().filter_map(|arm| arm.power_cuts.as_ref()).any(|cuts| !cuts.promise_kept);
-    match stop {
-        _ if document.injector_valid == Some(false) => Status::Failed.into(),
-        _ if broken => Status::No.into(),
-        Some(Stop::Signal(signal)) if !document.complete => Status::Signal(signal).into(),
-        _ if document.arms.iter().all(|arm| arm.refused.is_some()) => Status::Refused.into(),
-        _ => ExitCode::SUCCESS,
-    }
-}
-
 /// What is found on one image, a line each.
 fn show(judged: &crate::powercut::stage::Judged, color: ColorChoice) -> anyhow::Result<ExitCode> {
-    let mut text = String::new();
-    if judged.repaired {
-        text += "needs-fsck: the file system was repaired before it could be mounted\n";
-    }
-    for finding in &judged.findings {
+    let lines = judged.findings.iter().map(|finding| {
         let promised = if finding.promised { "promised" } else { "not promised" };
-        let (path, detail) = (crate::sys::error::shown(&finding.path), &finding.detail);
-        text += &report::wrapped(&format!("{}: {path}: {detail} ({promised})", finding.verdict), 2);
-    }
-    if text.is_empty() {
-        "kept: everything is there\n".clone_into(&mut text);
-    }
+        format!("{}: {}: {} ({promised})", finding.verdict, shown(&finding.path), finding.detail)
+    });
+    let text = findings(judged.repaired, lines);
     output::print(&text, color)?;
     let broken = judged.findings.iter().any(|finding| finding.promised);
     Ok(if broken { Status::No.into() } else { ExitCode::SUCCESS })

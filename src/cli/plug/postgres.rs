@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anstream::ColorChoice;
 
-use super::copy::{image, problem, spec};
+use super::copy::{image, spec};
+use super::{findings, finished, problem};
 use crate::cli::paper::Paper;
 use crate::cli::problem::{Problem, Status};
 use crate::cli::screen::Screen;
@@ -16,9 +17,9 @@ use crate::lab::plug_postgres::PostgresRequest;
 use crate::powercut::Error;
 use crate::powercut::cuts::Image;
 use crate::powercut::postgres::check::Checked;
+use crate::powercut::postgres::tally::Finding;
 use crate::powercut::postgres::{Plan, Workload};
 use crate::report;
-use crate::results::Document;
 use crate::server::ServerError;
 use crate::server::cluster::installed;
 use crate::server::settings::{Setting, parse_vary};
@@ -26,7 +27,6 @@ use crate::simdrive::spec::Spec;
 use crate::sys::journal::{self, Journal};
 use crate::sys::random::fresh_seed;
 use crate::sys::signals::Signals;
-use crate::sys::watch::{Event, Phase, Stop, Watch};
 
 /// Cut the power under a PostgreSQL server on a simulated drive, and see whether it recovers with all it acknowledged
 ///
@@ -107,21 +107,8 @@ pub(super) fn run(args: &PostgresArgs, color: ColorChoice, verbose: bool) -> any
         return show(&shown?, color);
     }
     paper.head(&run.head())?;
-    if let Some(temporary) = paper.temporary() {
-        journal.push(&temporary)?;
-    }
-    let done = run.run(&journal, &screen, &mut |document| {
-        screen.event(Event::Phase(Phase::WritingResults));
-        paper.keep(document)
-    });
-    screen.event(Event::Phase(Phase::Undoing));
-    let undone = clean::undo_own(journal);
-    screen.finish();
-    let document = done.map_err(|error| problem(&error))?;
-    let status = status(&document, screen.stop());
-    paper.finish(&document, &screen)?;
-    undone?;
-    Ok(status)
+    let done = run.run(&journal, &screen, &mut paper.keeper(&journal, &screen)?);
+    finished(done, journal, paper, &screen)
 }
 
 fn request(args: &PostgresArgs) -> Result<PostgresRequest, Problem> {
@@ -173,30 +160,10 @@ fn unfit(error: &PlugError) -> Problem {
     }
 }
 
-fn status(document: &Document, stop: Option<Stop>) -> ExitCode {
-    let broken =
-        document.arms.iter().filter_map(|arm| arm.power_cuts.as_ref()).any(|cuts| !cuts.promise_kept);
-    match stop {
-        _ if document.injector_valid == Some(false) => Status::Failed.into(),
-        _ if broken => Status::No.into(),
-        Some(Stop::Signal(signal)) if !document.complete => Status::Signal(signal).into(),
-        _ if document.arms.iter().any(|arm| arm.failed.is_some()) => Status::Failed.into(),
-        _ => ExitCode::SUCCESS,
-    }
-}
-
 /// What is found on one image, a line each.
 fn show(checked: &Checked, color: ColorChoice) -> anyhow::Result<ExitCode> {
-    let mut text = String::new();
-    if checked.repaired {
-        text += "needs-fsck: the file system was repaired before it could be mounted\n";
-    }
-    for finding in &checked.findings {
-        text += &report::wrapped(&format!("{}: {}: {}", finding.verdict, finding.what, finding.detail), 2);
-    }
-    if text.is_empty() {
-        "kept: everything is there\n".clone_into(&mut text);
-    }
+    let line = |finding: &Finding| format!("{}: {}: {}", finding.verdict, finding.what, finding.detail);
+    let mut text = findings(checked.repaired, checked.findings.iter().map(line));
     if let Some(recovery_ns) = checked.recovery_ns {
         text += &format!("recovery took {}\n", report::duration(recovery_ns));
     }
