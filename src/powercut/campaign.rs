@@ -74,11 +74,7 @@ pub struct Proof {
 impl Proof {
     /// Did the checker do what it must?
     pub fn valid(&self) -> bool {
-        match self.planted.wanted {
-            Wanted::Caught => self.tally.broken() > 0,
-            Wanted::Passes => self.tally.broken() == 0,
-            Wanted::Either => true,
-        }
+        self.planted.wanted.is_met(self.tally.broken())
     }
 }
 

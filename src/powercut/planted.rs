@@ -30,6 +30,17 @@ pub enum Wanted {
     Either,
 }
 
+impl Wanted {
+    /// Did the checker do what it must, with something missing on so many images?
+    pub fn is_met(self, broken: u64) -> bool {
+        match self {
+            Self::Caught => broken > 0,
+            Self::Passes => broken == 0,
+            Self::Either => true,
+        }
+    }
+}
+
 /// How the cut is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Injection {

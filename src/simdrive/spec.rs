@@ -222,6 +222,13 @@ mod tests {
     }
 
     #[test]
+    fn an_ext4_without_its_journal_is_told_from_the_options() {
+        let is = |text: &str| text.parse::<Spec>().expect("a spec").is_unjournaled();
+        assert!(is("liar,mount=noload") && is("liar,mount=noatime,norecovery"));
+        assert!(!is("liar") && !is("liar,mount=nobarrier") && !is("liar,fs=xfs,mount=norecovery"));
+    }
+
+    #[test]
     fn what_is_wrong_is_named_with_what_would_be_right() {
         for (text, part, expected) in [
             ("", "", "the name of a model"),

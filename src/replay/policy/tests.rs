@@ -201,3 +201,17 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn without_a_journal_nothing_is_promised_for_a_syncfs_and_all_else_as_before() {
+    for (text, promise) in [
+        ("syncfs", Promise::Nothing),
+        ("immediate+sync=syncfs", Promise::Nothing),
+        ("immediate", Promise::Tree),
+        ("pg-16", Promise::Entries),
+        ("dpkg", Promise::Data),
+    ] {
+        let policy: Policy = text.parse().expect("a policy");
+        assert_eq!(policy.promise_without_journal(), promise, "{text}");
+    }
+}
