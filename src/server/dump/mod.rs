@@ -9,8 +9,8 @@
 mod statement;
 
 use std::collections::BTreeSet;
-use std::io::BufRead;
 
+use memchr::{memchr_iter, memmem, memrchr};
 use statement::{Meaning, Statement};
 
 /// Why a dump is not loaded; lines count from 1.
@@ -173,7 +173,7 @@ impl Scanner {
         let mut rest = piece;
         while let Some((&byte, after)) = rest.split_first() {
             if self.state == State::Copy(CopyLine::Within) {
-                rest = self.skip_row(rest);
+                rest = self.skip_rows(rest);
                 continue;
             }
             self.byte(byte)?;
@@ -195,23 +195,22 @@ impl Scanner {
         Ok(self.contents)
     }
 
-    /// The rest of a row of COPY data.
-    fn skip_row<'a>(&mut self, mut rest: &'a [u8]) -> &'a [u8] {
-        let all = rest;
-        // Reading from a slice cannot fail.
-        let length = rest.skip_until(b'\n').unwrap_or(all.len());
-        if all[..length].ends_with(b"\n") {
-            self.line += 1;
-            self.count_row();
-            self.state = State::Copy(CopyLine::Start);
-            self.at_line_start = true;
-        }
+    /// The rest of a row of COPY data, and all rows behind it, to one that may be the end of them.
+    fn skip_rows<'a>(&mut self, rest: &'a [u8]) -> &'a [u8] {
+        let end = memmem::find(rest, b"\n\\.").or_else(|| memrchr(b'\n', rest));
+        let Some(end) = end else { return &[] };
+        let (rows, rest) = rest.split_at(end + 1);
+        let count = memchr_iter(b'\n', rows).count() as u64;
+        self.line += count;
+        self.count_rows(count);
+        self.state = State::Copy(CopyLine::Start);
+        self.at_line_start = true;
         rest
     }
 
-    fn count_row(&mut self) {
+    fn count_rows(&mut self, count: u64) {
         if let Some((_, rows)) = self.contents.tables.last_mut() {
-            *rows += 1;
+            *rows += count;
         }
     }
 
@@ -397,7 +396,7 @@ impl Scanner {
                 return;
             }
             (_, b'\n') => {
-                self.count_row();
+                self.count_rows(1);
                 CopyLine::Start
             }
             _ => CopyLine::Within,

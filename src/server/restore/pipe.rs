@@ -7,20 +7,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
-use nix::fcntl::{FcntlArg, fcntl};
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, SpliceFFlags, fcntl, splice, tee};
 
 use crate::server::dump::{Contents, Danger, Scanner};
 use crate::sys::SysError;
 use crate::sys::tools::{Finished, Tool, Usage};
 use crate::sys::watch::{Deadline, Event, Stop, Unit, Watch};
 
-/// Read and passed on at once: so little that it stays in a processor's cache from the reading to the writing.
-const PIECE_BYTES: usize = 128 << 10;
+/// Looked through at once: so little that it stays in a processor's cache meanwhile.
+const PIECE_BYTES: usize = 256 << 10;
 /// What a pipe of ours holds, as much as any user may ask for (pipe(7)).
 const PIPE_BYTES: usize = 1 << 20;
-/// pg_dump writes 4 kB at a time: after less than this we wait a moment, and pass on what gathers meanwhile. Pipes so
-/// wide hold more than goes through in that time, so neither program waits for us.
-const FEW_BYTES: usize = PIECE_BYTES;
+/// pg_dump writes and psql reads 4 kB at a time. So that we do not wake up for each, we wait a moment where less than a
+/// piece is there, or no room for it, and pass on what gathers meanwhile. Pipes so wide hold more than goes through in
+/// that time, so neither program waits for us.
 const MOMENT: Duration = Duration::from_millis(5);
 /// How long a producer has to end once nobody reads what it writes.
 const GRACE: Duration = Duration::from_secs(2);
@@ -115,18 +116,19 @@ pub fn run(text: Text, reader: Option<Tool>, total_bytes: u64, watch: &dyn Watch
         };
         let reader =
             reader.map(|running| scope.spawn(move || running.wait(&Guard { watch, useless: no_reader })));
-        let (source, writer, gathers): (Box<dyn Read + Send>, _, _) = match text {
-            Text::File(file) => (Box::new(file), None, false),
+        let (passage, writer, gathers) = match text {
+            Text::File(file) => (Passage::Read { source: Box::new(file), target }, None, false),
             Text::Program(tool) => {
                 let (from, to, is_wide) = wide_pipe()?;
                 let running = tool.stdout(to.into()).start()?;
                 let guard = Guard { watch, useless: no_writer };
-                (Box::new(from), Some(scope.spawn(move || running.wait(&guard))), is_wide)
+                let passage = Passage::between(from, target)?;
+                (passage, Some(scope.spawn(move || running.wait(&guard))), is_wide)
             }
         };
-        let few_bytes = if gathers && takes_much { FEW_BYTES } else { 0 };
+        let moment = if gathers && takes_much { MOMENT } else { Duration::ZERO };
         let pump = scope.spawn(move || {
-            let (pumped, target) = pump(source, target, few_bytes, total_bytes, watch);
+            let (pumped, target) = pump(passage, moment, total_bytes, watch);
             let is_danger = matches!(pumped, Pumped::Danger(_));
             no_writer.store(is_danger, Ordering::Relaxed);
             // A reader that must not go on is ended while its pipe is open: psql would run what it has at the end.
@@ -172,11 +174,67 @@ fn joined(thread: ScopedJoinHandle<'_, Ended>) -> Ended {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Reads, scans, writes until one end is reached; the target again where it must not be closed yet.
+/// What a text goes through.
+enum Passage {
+    /// Read, and written if anybody takes it.
+    Read { source: Box<dyn Read + Send>, target: Option<PipeWriter> },
+    /// From one program's pipe into the other's without a copy: what we read is a third pipe's, of the same pages (tee(2),
+    /// splice(2)). What a program wrote into a pipe it cannot change.
+    Spliced { source: PipeReader, copy: (PipeReader, PipeWriter), target: PipeWriter },
+}
+
+impl Passage {
+    fn between(source: PipeReader, target: Option<PipeWriter>) -> io::Result<Self> {
+        let Some(target) = target else { return Ok(Self::Read { source: Box::new(source), target }) };
+        let (from, to, _) = wide_pipe()?;
+        Ok(Self::Spliced { source, copy: (from, to), target })
+    }
+
+    /// The next piece's length; 0 at the end. It waits for something to read.
+    fn read(&mut self, piece: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Read { source, .. } => source.read(piece),
+            Self::Spliced { source, copy: (from, to), .. } => {
+                let length = tee(source, to, piece.len(), SpliceFFlags::empty())?;
+                from.read_exact(&mut piece[..length])?;
+                Ok(length)
+            }
+        }
+    }
+
+    /// Passes the piece on that was read last; where there is no room, it looks again after a moment, if one is given.
+    fn pass_on(&mut self, piece: &[u8], moment: Duration) -> io::Result<()> {
+        match self {
+            Self::Read { target, .. } => target.as_mut().map_or(Ok(()), |target| target.write_all(piece)),
+            Self::Spliced { source, target, .. } => {
+                let blocks = moment.is_zero();
+                let flags = if blocks { SpliceFFlags::empty() } else { SpliceFFlags::SPLICE_F_NONBLOCK };
+                let mut left = piece.len();
+                while left > 0 {
+                    match splice(&*source, None, &*target, None, left, flags) {
+                        Ok(length) => left -= length,
+                        Err(Errno::EAGAIN) => thread::sleep(moment),
+                        Err(Errno::EINTR) => {}
+                        Err(errno) => return Err(errno.into()),
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn target(self) -> Option<PipeWriter> {
+        match self {
+            Self::Read { target, .. } => target,
+            Self::Spliced { target, .. } => Some(target),
+        }
+    }
+}
+
+/// Reads, scans, passes on until one end is reached; the target again where it must not be closed yet.
 fn pump(
-    mut source: Box<dyn Read + Send>,
-    mut target: Option<PipeWriter>,
-    few_bytes: usize,
+    mut passage: Passage,
+    moment: Duration,
     total: u64,
     watch: &dyn Watch,
 ) -> (Pumped, Option<PipeWriter>) {
@@ -187,22 +245,22 @@ fn pump(
         if watch.stop().is_some() {
             return (Pumped::Unread, None);
         }
-        let length = match source.read(&mut piece) {
+        let length = match passage.read(&mut piece) {
             Ok(0) => break,
             Ok(length) => length,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(error) => return (Pumped::Failed(error), target),
+            Err(error) => return (Pumped::Failed(error), passage.target()),
         };
         if let Err(danger) = scanner.scan(&piece[..length]) {
-            return (Pumped::Danger(danger), target);
+            return (Pumped::Danger(danger), passage.target());
         }
-        match target.as_mut().map_or(Ok(()), |target| target.write_all(&piece[..length])) {
+        match passage.pass_on(&piece[..length], moment) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::BrokenPipe => return (Pumped::Unread, None),
-            Err(error) => return (Pumped::Failed(error), target),
+            Err(error) => return (Pumped::Failed(error), passage.target()),
         }
-        if length < few_bytes {
-            thread::sleep(MOMENT);
+        if length < piece.len() && !moment.is_zero() {
+            thread::sleep(moment);
         }
         done += length as u64;
         if total > 0 {
@@ -211,7 +269,7 @@ fn pump(
     }
     match scanner.finish() {
         Ok(contents) => (Pumped::End(Ok(contents)), None),
-        cut => (Pumped::End(cut), target),
+        cut => (Pumped::End(cut), passage.target()),
     }
 }
 
