@@ -3,16 +3,22 @@
 
 mod common;
 #[path = "common/postgres.rs"]
+#[expect(dead_code, reason = "a part of it is used here")]
 mod postgres;
 #[path = "../benches/restore/turns.rs"]
 mod turns;
+
+use fsynclab::place::Place;
 
 /// An unoptimised build looks at every byte of 10 MB with the debug build's care.
 const ABSURD_CPU: f64 = 0.5;
 
 #[test]
 fn a_restore_through_us_takes_little_processor_time_of_ours() {
-    let found = turns::turns(1, 2);
+    let bench = postgres::Bench::new("restore-turns");
+    let place = Place::survey("p1", bench.place.path()).expect("a directory");
+    let found = turns::turns(&place, &postgres::directory(15), 1, 2, &bench.journal);
     println!("{found}");
     assert!(found.own_cpu() < ABSURD_CPU, "{found}");
+    bench.close([]);
 }

@@ -64,7 +64,7 @@ fn load(
     let mut session = cluster.session("postgres")?;
     session.run(&format!("CREATE DATABASE {database} TEMPLATE template0"))?;
     let load = Load { dump, contents: contents.as_ref(), programs: &programs, jobs, total_bytes: 0 };
-    let loaded = load.run(&session, database, &Quiet)?;
+    let loaded = load.run(&mut session, database, &Quiet)?;
     Ok((loaded, contents))
 }
 
@@ -203,7 +203,7 @@ fn a_dump_that_would_drop_the_original_leaves_it_alone() {
     let clients = Clients::beside(&directory(15));
     let programs = dump.programs(&clients, 15, &Quiet).expect("psql");
     let load = Load { dump: &dump, contents: None, programs: &programs, jobs: 1, total_bytes: 0 };
-    let error = load.run(&session, "copy", &Quiet).expect_err("dangerous");
+    let error = load.run(&mut session, "copy", &Quiet).expect_err("dangerous");
     assert!(matches!(error, RestoreError::Danger { .. }), "{error}");
     assert_eq!(session.value(oid).expect("oid"), before);
     assert_eq!(cluster.session("shop").expect("session").value("SELECT a FROM t").expect("t"), "1");

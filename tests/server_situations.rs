@@ -49,7 +49,8 @@ fn databases_of_any_name_are_dumped_and_restored() {
         let programs = dump.programs(&Clients::beside(&directory(16)), 16, &Quiet).expect("programs");
         session.run("CREATE DATABASE \"co\"\"py\"").expect("copy");
         let load = Load { dump: &dump, contents: None, programs: &programs, jobs: 1, total_bytes: 0 };
-        let loaded = load.run(&session, "co\"py", &Quiet).unwrap_or_else(|error| panic!("{name:?}: {error}"));
+        let loaded =
+            load.run(&mut session, "co\"py", &Quiet).unwrap_or_else(|error| panic!("{name:?}: {error}"));
         assert_eq!(loaded.contents.rows(), 7, "{name:?}");
         check_rows(&mut cluster.session("co\"py").expect("session"), &loaded.contents).expect(name);
         session.run("DROP DATABASE \"co\"\"py\"").expect("copy");

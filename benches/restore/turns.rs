@@ -2,24 +2,30 @@
 //! Read by `benches/restore.rs` and, tiny, by `tests/restore_overhead.rs`.
 
 use std::fmt;
+use std::path::Path;
 use std::process::Command;
 
+use fsynclab::lab::servers::ServersError;
+use fsynclab::place::{Place, at_full_speed};
 use fsynclab::server::clients::Clients;
-use fsynclab::server::cluster::Cluster;
+use fsynclab::server::cluster::{Binaries, Cluster, user_at};
 use fsynclab::server::restore::{Dump, Load, Programs};
+use fsynclab::server::settings::Setting;
 use fsynclab::stats::{Better, Paired, Verdict, judge, paired};
 use fsynclab::sys::clock::now_ns;
+use fsynclab::sys::journal::Journal;
 use fsynclab::sys::watch::Quiet;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 
-use super::postgres::{Bench, directory};
-
 /// Both in each round, and what this program's own processor time was.
+#[derive(Default)]
 pub struct Turns {
     shell_ns: Vec<f64>,
     ours_ns: Vec<f64>,
     own_cpu_ns: Vec<f64>,
+    /// Of pg_dump, psql and the server.
+    restore_cpu_ns: Vec<f64>,
     bytes: u64,
 }
 
@@ -33,10 +39,14 @@ impl Turns {
         judge(&self.paired(), None)
     }
 
-    /// The part of the restores' time that this program computed.
+    /// This program's processor time as a part of what pg_dump, psql and the server use meanwhile.
     pub fn own_cpu(&self) -> f64 {
-        self.own_cpu_ns.iter().sum::<f64>() / self.ours_ns.iter().sum::<f64>()
+        sum(&self.own_cpu_ns) / sum(&self.restore_cpu_ns)
     }
+}
+
+fn sum(values: &[f64]) -> f64 {
+    values.iter().sum()
 }
 
 impl fmt::Display for Turns {
@@ -49,56 +59,69 @@ impl fmt::Display for Turns {
         let [low, high] = found.ratio_ci95.unwrap_or([f64::NAN; 2]);
         writeln!(f, "shell / ours: {:.3} ({low:.3} to {high:.3}): {}", found.ratio, self.verdict())?;
         let cpu = 100.0 * self.own_cpu();
+        let of_time = 100.0 * sum(&self.own_cpu_ns) / sum(&self.ours_ns);
         write!(
             f,
-            "its own processor time: {cpu:.2} % of the time of the restore,{} s",
+            "its own processor time: {cpu:.2} % of that of the restore, {of_time:.2} % of the time it takes,{} s",
             seconds(&self.own_cpu_ns)
         )
     }
 }
 
-/// Fills a database of pgbench's tables and restores it so often both ways.
-pub fn turns(scale: u32, rounds: usize) -> Turns {
-    let bench = Bench::new("restore-turns");
-    let cluster = bench.cluster(15, &["checkpoint_timeout=1h", "max_wal_size=4GB"]);
-    cluster.session("postgres").expect("session").run("CREATE DATABASE shop").expect("shop");
-    let mut pgbench = Command::new(directory(15).join("pgbench"));
-    done(reaching(&mut pgbench, &cluster).args(["-q", "-i", "-s", &scale.to_string(), "shop"]));
+/// Fills a database of pgbench's tables at a place and restores it so often both ways.
+pub fn turns(place: &Place, bin: &Path, scale: u32, rounds: usize, journal: &Journal) -> Turns {
+    let cluster = at_full_speed(std::slice::from_ref(place), || {
+        Ok::<_, ServersError>(filled(place, bin, scale, journal))
+    });
+    let cluster = cluster.expect("a cluster");
     let dump = Dump::Database(Box::new(cluster.session("shop").expect("session")));
-    let programs = dump.programs(&Clients::beside(&directory(15)), 15, &Quiet).expect("programs");
-    let mut turns = Turns { shell_ns: Vec::new(), ours_ns: Vec::new(), own_cpu_ns: Vec::new(), bytes: 0 };
+    let programs = dump.programs(&Clients::beside(bin), 15, &Quiet).expect("programs");
+    let mut turns = Turns::default();
     for round in 0..rounds {
         let shell_first = round % 2 == 0;
         if shell_first {
-            turns.shell_ns.push(by_shell(&cluster));
+            turns.shell_ns.push(by_shell(&cluster, bin));
         }
         turns.by_us(&cluster, &dump, &programs);
         if !shell_first {
-            turns.shell_ns.push(by_shell(&cluster));
+            turns.shell_ns.push(by_shell(&cluster, bin));
         }
     }
     drop(dump);
-    bench.close([cluster]);
+    cluster.close(journal).expect("nothing is left of it");
     turns
+}
+
+fn filled(place: &Place, bin: &Path, scale: u32, journal: &Journal) -> Cluster {
+    let user = user_at(place.directory()).expect("a user");
+    let binaries = Binaries::find(&bin.to_string_lossy(), user.as_ref(), &Quiet).expect("PostgreSQL 15");
+    let settings =
+        ["checkpoint_timeout=1h", "max_wal_size=4GB"].map(|text| Setting::parse(text).expect(text));
+    let cluster = Cluster::make(place.directory(), &binaries, &settings, journal, &Quiet).expect("a cluster");
+    cluster.session("postgres").expect("session").run("CREATE DATABASE shop").expect("shop");
+    let mut pgbench = Command::new(bin.join("pgbench"));
+    done(reaching(&mut pgbench, &cluster).args(["-q", "-i", "-s", &scale.to_string(), "shop"]));
+    cluster
 }
 
 impl Turns {
     fn by_us(&mut self, cluster: &Cluster, dump: &Dump, programs: &Programs) {
         let load = Load { dump, contents: None, programs, jobs: 1, total_bytes: 0 };
-        let cpu_ns = own_cpu_ns();
+        let mut session = cluster.session("postgres").expect("session");
+        let restore_ns = restore_cpu_ns(cluster);
+        let own_ns = cpu_ns(UsageWho::RUSAGE_SELF);
         let mut loaded = None;
         self.ours_ns.push(restored(cluster, || {
-            let session = cluster.session("postgres").expect("session");
-            loaded = Some(load.run(&session, "copy", &Quiet).expect("loaded"));
+            loaded = Some(load.run(&mut session, "copy", &Quiet).expect("loaded"));
         }));
-        self.own_cpu_ns.push(own_cpu_ns() - cpu_ns);
+        self.own_cpu_ns.push(cpu_ns(UsageWho::RUSAGE_SELF) - own_ns);
+        self.restore_cpu_ns.push(restore_cpu_ns(cluster) - restore_ns);
         let loaded = loaded.expect("loaded");
         self.bytes = loaded.contents.bytes;
     }
 }
 
-fn by_shell(cluster: &Cluster) -> f64 {
-    let bin = directory(15);
+fn by_shell(cluster: &Cluster, bin: &Path) -> f64 {
     let pipe = format!(
         "{0}/pg_dump --no-owner --no-privileges shop | {0}/psql -X -q -v ON_ERROR_STOP=1 -o /dev/null -f - copy",
         bin.display()
@@ -133,8 +156,18 @@ fn done(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Of all threads of this process, its children apart.
-fn own_cpu_ns() -> f64 {
-    let usage = getrusage(UsageWho::RUSAGE_SELF).expect("getrusage");
+/// Of the children that ended, and of the server's processes: all that work in its data directory.
+fn restore_cpu_ns(cluster: &Cluster) -> f64 {
+    let data = cluster.data_directory();
+    let all = procfs::process::all_processes().expect("/proc").filter_map(Result::ok);
+    let servers = all.filter(|process| process.cwd().is_ok_and(|directory| directory == data));
+    let ticks =
+        |stat: procfs::process::Stat| stat.utime + stat.stime + (stat.cutime + stat.cstime).unsigned_abs();
+    let ticks: u64 = servers.filter_map(|process| process.stat().ok()).map(ticks).sum();
+    ticks as f64 * 1e9 / procfs::ticks_per_second() as f64 + cpu_ns(UsageWho::RUSAGE_CHILDREN)
+}
+
+fn cpu_ns(who: UsageWho) -> f64 {
+    let usage = getrusage(who).expect("getrusage");
     (usage.user_time().num_microseconds() + usage.system_time().num_microseconds()) as f64 * 1e3
 }

@@ -90,7 +90,7 @@ impl<'a, 's> RestoreArm<'a, 's> {
         let total_bytes = contents.map_or(0, |contents| contents.bytes);
         let load = Load { dump, contents, programs: self.programs, jobs, total_bytes };
         let began_ns = now_ns();
-        let loaded = load.run(&server.session, &name, watch)?;
+        let loaded = load.run(&mut server.session, &name, watch)?;
         let load_ns = now_ns() - began_ns;
         let mut parts = loaded.seen.phases(load_ns);
         let seen_ns: u64 = parts.values().sum();

@@ -180,15 +180,32 @@ pub struct Loaded {
     pub seen: Seen,
 }
 
+/// The programs of a load, ready to start.
+enum Ready {
+    /// pg_restore.
+    Archive(Tool),
+    /// psql, and what it reads.
+    Text(Text, Tool),
+}
+
 impl Load<'_> {
-    /// Loads the dump into a database of the session's server; another session looks on meanwhile.
-    pub fn run(&self, session: &Session, database: &str, watch: &dyn Watch) -> Result<Loaded, RestoreError> {
-        let mut onlooker = session.another(&session.database)?;
+    /// Loads the dump into a database of the session's server; the session looks on meanwhile.
+    pub fn run(
+        &self,
+        session: &mut Session,
+        database: &str,
+        watch: &dyn Watch,
+    ) -> Result<Loaded, RestoreError> {
+        let ready = self.ready(session, database)?;
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
-            let looking = scope.spawn(|| phases::watch(&mut onlooker, database, &over));
-            let loaded = self.load(session, database, watch);
+            let looking = scope.spawn(|| phases::watch(session, database, &over));
+            let loaded = match ready {
+                Ready::Archive(tool) => self.pg_restore(tool, watch),
+                Ready::Text(text, psql) => self.psql(text, psql, watch),
+            };
             over.store(true, Ordering::Relaxed);
+            looking.thread().unpark();
             let seen = looking.join().unwrap_or(Err(ServerError::WorkerDied));
             // A load that failed tells more than a look that failed with it.
             let loaded = loaded?;
@@ -196,9 +213,14 @@ impl Load<'_> {
         })
     }
 
-    fn load(&self, session: &Session, database: &str, watch: &dyn Watch) -> Result<Loaded, RestoreError> {
+    fn ready(&self, session: &Session, database: &str) -> Result<Ready, RestoreError> {
+        let loads = tool(&self.programs.loads, session, database);
         let text = match self.dump {
-            Dump::Archive { path, .. } => return self.pg_restore(path, session, database, watch),
+            Dump::Archive { path, .. } => {
+                let jobs = self.jobs.to_string();
+                let loads = loads.args(["--no-owner", "--no-privileges", "-j", &jobs, "-d", database]);
+                return Ok(Ready::Archive(loads.arg(path)));
+            }
             _ if self.jobs > 1 => return Err(RestoreError::NotParallel),
             Dump::Plain { path, unpack } => text_of(path, *unpack)?,
             Dump::Database(source) => {
@@ -208,23 +230,18 @@ impl Load<'_> {
                 Text::Program(Box::new(tool.args(["--no-owner", "--no-privileges"])))
             }
         };
-        let psql = tool(&self.programs.loads, session, database).args(["-X", "-q", "-v", "ON_ERROR_STOP=1"]);
-        let psql = psql.args(["-o", "/dev/null", "-f", "-"]);
+        let loads = loads.args(["-X", "-q", "-v", "ON_ERROR_STOP=1"]).args(["-o", "/dev/null", "-f", "-"]);
+        Ok(Ready::Text(text, loads))
+    }
+
+    fn psql(&self, text: Text, psql: Tool, watch: &dyn Watch) -> Result<Loaded, RestoreError> {
         let piped = pipe::run(text, Some(psql), self.total_bytes, watch);
         let piped = piped.map_err(|trouble| self.dump.explained(trouble))?;
         Ok(Loaded { usage: piped.usage, contents: piped.contents, ..Loaded::default() })
     }
 
-    fn pg_restore(
-        &self,
-        path: &Path,
-        session: &Session,
-        database: &str,
-        watch: &dyn Watch,
-    ) -> Result<Loaded, RestoreError> {
-        let tool = tool(&self.programs.loads, session, database);
-        let tool = tool.args(["--no-owner", "--no-privileges", "-j", &self.jobs.to_string(), "-d", database]);
-        let finished = tool.arg(path).run(watch).map_err(|error| match error {
+    fn pg_restore(&self, pg_restore: Tool, watch: &dyn Watch) -> Result<Loaded, RestoreError> {
+        let finished = pg_restore.run(watch).map_err(|error| match error {
             SysError::Stopped { stop, .. } => ServerError::Stopped(stop).into(),
             error => RestoreError::from(error),
         })?;

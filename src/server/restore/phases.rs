@@ -1,6 +1,6 @@
 //! Which part of a load takes how long, and what it waits for, seen from outside: what the sessions in the database are
-//! doing, asked for several times a second. So it holds for psql and for `pg_restore -j` alike, and costs the load next to
-//! nothing.
+//! doing, asked for several times a second by a prepared statement. So it holds for psql and for `pg_restore -j` alike, and
+//! costs the load next to nothing.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,14 +32,16 @@ struct Look {
     wait: String,
 }
 
-/// Looks on until it is told that the load is over.
+/// Looks on until it is told that the load is over: by `over`, and an unpark of its thread, for a trial ends no later for it.
 pub fn watch(session: &mut Session, database: &str, over: &AtomicBool) -> Result<Seen, ServerError> {
     let version = session.value("SHOW server_version_num")?.parse().unwrap_or(0);
-    let sql = question(version, database);
+    // An earlier load's.
+    session.run("DEALLOCATE ALL")?;
+    session.run(&format!("PREPARE look AS {}", question(version, database)))?;
     let began_ns = now_ns();
     let (mut seen, mut last_ns) = (Seen::default(), began_ns);
     while !over.load(Ordering::Relaxed) {
-        let rows = session.rows(&sql)?;
+        let rows = session.rows("EXECUTE look")?;
         let now = now_ns();
         let (mut looks, mut checkpointing) = (Vec::new(), false);
         for row in rows {
@@ -53,7 +55,7 @@ pub fn watch(session: &mut Session, database: &str, over: &AtomicBool) -> Result
         seen.add(&looks, checkpointing, now - last_ns);
         last_ns = now;
         let pause_ns = ((now - began_ns) / PART).clamp(SHORTEST_NS, LONGEST_NS);
-        std::thread::sleep(Duration::from_nanos(pause_ns));
+        std::thread::park_timeout(Duration::from_nanos(pause_ns));
     }
     Ok(seen)
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SpliceFFlags, fcntl, splice, tee};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::server::dump::{Contents, Danger, Scanner};
 use crate::sys::SysError;
@@ -16,13 +17,13 @@ use crate::sys::tools::{Finished, Tool, Usage};
 use crate::sys::watch::{Deadline, Event, Stop, Unit, Watch};
 
 /// Looked through at once: so little that it stays in a processor's cache meanwhile.
-const PIECE_BYTES: usize = 256 << 10;
-/// What a pipe of ours holds, as much as any user may ask for (pipe(7)).
-const PIPE_BYTES: usize = 1 << 20;
+const PIECE_BYTES: usize = 128 << 10;
+/// What a pipe of ours holds: half of what any user may ask for (pipe(7)). With all of it, what goes through has left the
+/// processors' caches by the time it is read, and a restore takes some percent longer.
+const PIPE_BYTES: usize = 512 << 10;
 /// pg_dump writes and psql reads 4 kB at a time. So that we do not wake up for each, we wait a moment where less than a
-/// piece is there, or no room for it, and pass on what gathers meanwhile. Pipes so wide hold more than goes through in
-/// that time, so neither program waits for us.
-const MOMENT: Duration = Duration::from_millis(5);
+/// piece is there, or no room for it, and pass on what gathers meanwhile: for most of it psql finds enough in its pipe.
+const MOMENT: Duration = Duration::from_millis(2);
 /// How long a producer has to end once nobody reads what it writes.
 const GRACE: Duration = Duration::from_secs(2);
 const ASKED_EVERY: Duration = Duration::from_millis(2);
@@ -202,25 +203,32 @@ impl Passage {
         }
     }
 
-    /// Passes the piece on that was read last; where there is no room, it looks again after a moment, if one is given.
+    /// Passes the piece on that was read last. Where there is no room it looks again after a moment, if one is given; where
+    /// there is none even then, a moment after some is made.
     fn pass_on(&mut self, piece: &[u8], moment: Duration) -> io::Result<()> {
-        match self {
-            Self::Read { target, .. } => target.as_mut().map_or(Ok(()), |target| target.write_all(piece)),
-            Self::Spliced { source, target, .. } => {
-                let blocks = moment.is_zero();
-                let flags = if blocks { SpliceFFlags::empty() } else { SpliceFFlags::SPLICE_F_NONBLOCK };
-                let mut left = piece.len();
-                while left > 0 {
-                    match splice(&*source, None, &*target, None, left, flags) {
-                        Ok(length) => left -= length,
-                        Err(Errno::EAGAIN) => thread::sleep(moment),
-                        Err(Errno::EINTR) => {}
-                        Err(errno) => return Err(errno.into()),
+        let (source, target) = match self {
+            Self::Read { target: None, .. } => return Ok(()),
+            Self::Read { target: Some(target), .. } => return target.write_all(piece),
+            Self::Spliced { source, target, .. } => (source, target),
+        };
+        let blocks = moment.is_zero();
+        let flags = if blocks { SpliceFFlags::empty() } else { SpliceFFlags::SPLICE_F_NONBLOCK };
+        let (mut left, mut stalls) = (piece.len(), false);
+        while left > 0 {
+            match splice(&*source, None, &*target, None, left, flags) {
+                Ok(length) => (left, stalls) = (left - length, false),
+                Err(Errno::EAGAIN) => {
+                    if stalls {
+                        poll(&mut [PollFd::new(target.as_fd(), PollFlags::POLLOUT)], PollTimeout::NONE)?;
                     }
+                    stalls = true;
+                    thread::sleep(moment);
                 }
-                Ok(())
+                Err(Errno::EINTR) => {}
+                Err(errno) => return Err(errno.into()),
             }
         }
+        Ok(())
     }
 
     fn target(self) -> Option<PipeWriter> {
