@@ -24,8 +24,6 @@ pub struct Turns {
     shell_ns: Vec<f64>,
     ours_ns: Vec<f64>,
     own_cpu_ns: Vec<f64>,
-    /// Of pg_dump, psql and the server.
-    restore_cpu_ns: Vec<f64>,
     bytes: u64,
 }
 
@@ -39,14 +37,10 @@ impl Turns {
         judge(&self.paired(), None)
     }
 
-    /// This program's processor time as a part of what pg_dump, psql and the server use meanwhile.
+    /// The part of the restores' time that this program computed.
     pub fn own_cpu(&self) -> f64 {
-        sum(&self.own_cpu_ns) / sum(&self.restore_cpu_ns)
+        self.own_cpu_ns.iter().sum::<f64>() / self.ours_ns.iter().sum::<f64>()
     }
-}
-
-fn sum(values: &[f64]) -> f64 {
-    values.iter().sum()
 }
 
 impl fmt::Display for Turns {
@@ -59,10 +53,9 @@ impl fmt::Display for Turns {
         let [low, high] = found.ratio_ci95.unwrap_or([f64::NAN; 2]);
         writeln!(f, "shell / ours: {:.3} ({low:.3} to {high:.3}): {}", found.ratio, self.verdict())?;
         let cpu = 100.0 * self.own_cpu();
-        let of_time = 100.0 * sum(&self.own_cpu_ns) / sum(&self.ours_ns);
         write!(
             f,
-            "its own processor time: {cpu:.2} % of that of the restore, {of_time:.2} % of the time it takes,{} s",
+            "its own processor time: {cpu:.2} % of the time of the restore,{} s",
             seconds(&self.own_cpu_ns)
         )
     }
@@ -108,14 +101,12 @@ impl Turns {
     fn by_us(&mut self, cluster: &Cluster, dump: &Dump, programs: &Programs) {
         let load = Load { dump, contents: None, programs, jobs: 1, total_bytes: 0 };
         let mut session = cluster.session("postgres").expect("session");
-        let restore_ns = restore_cpu_ns(cluster);
-        let own_ns = cpu_ns(UsageWho::RUSAGE_SELF);
+        let own_ns = own_cpu_ns();
         let mut loaded = None;
         self.ours_ns.push(restored(cluster, || {
             loaded = Some(load.run(&mut session, "copy", &Quiet).expect("loaded"));
         }));
-        self.own_cpu_ns.push(cpu_ns(UsageWho::RUSAGE_SELF) - own_ns);
-        self.restore_cpu_ns.push(restore_cpu_ns(cluster) - restore_ns);
+        self.own_cpu_ns.push(own_cpu_ns() - own_ns);
         let loaded = loaded.expect("loaded");
         self.bytes = loaded.contents.bytes;
     }
@@ -156,18 +147,8 @@ fn done(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Of the children that ended, and of the server's processes: all that work in its data directory.
-fn restore_cpu_ns(cluster: &Cluster) -> f64 {
-    let data = cluster.data_directory();
-    let all = procfs::process::all_processes().expect("/proc").filter_map(Result::ok);
-    let servers = all.filter(|process| process.cwd().is_ok_and(|directory| directory == data));
-    let ticks =
-        |stat: procfs::process::Stat| stat.utime + stat.stime + (stat.cutime + stat.cstime).unsigned_abs();
-    let ticks: u64 = servers.filter_map(|process| process.stat().ok()).map(ticks).sum();
-    ticks as f64 * 1e9 / procfs::ticks_per_second() as f64 + cpu_ns(UsageWho::RUSAGE_CHILDREN)
-}
-
-fn cpu_ns(who: UsageWho) -> f64 {
-    let usage = getrusage(who).expect("getrusage");
+/// Of all threads of this process, its children apart.
+fn own_cpu_ns() -> f64 {
+    let usage = getrusage(UsageWho::RUSAGE_SELF).expect("getrusage");
     (usage.user_time().num_microseconds() + usage.system_time().num_microseconds()) as f64 * 1e3
 }

@@ -19,11 +19,11 @@ use crate::sys::watch::{Deadline, Event, Stop, Unit, Watch};
 /// Looked through at once: so little that it stays in a processor's cache meanwhile.
 const PIECE_BYTES: usize = 128 << 10;
 /// What a pipe of ours holds: half of what any user may ask for (pipe(7)). With all of it, what goes through has left the
-/// processors' caches by the time it is read, and a restore takes some percent longer.
+/// processors' caches by the time it is read, and a restore takes a percent or two longer.
 const PIPE_BYTES: usize = 512 << 10;
 /// pg_dump writes and psql reads 4 kB at a time. So that we do not wake up for each, we wait a moment where less than a
 /// piece is there, or no room for it, and pass on what gathers meanwhile: for most of it psql finds enough in its pipe.
-const MOMENT: Duration = Duration::from_millis(2);
+const MOMENT: Duration = Duration::from_millis(1);
 /// How long a producer has to end once nobody reads what it writes.
 const GRACE: Duration = Duration::from_secs(2);
 const ASKED_EVERY: Duration = Duration::from_millis(2);
@@ -334,10 +334,36 @@ mod tests {
 
     #[test]
     fn every_byte_comes_through_and_both_programs_are_accounted_for() {
-        let piped = through(ROWS, "[ $(wc -c) = 1288917 ]").expect("through");
+        // No room is made for a while, so that more than a moment is waited for it.
+        let piped = through(ROWS, "sleep 0.1; [ $(wc -c) = 1288917 ]").expect("through");
         assert_eq!(piped.contents.tables, [("t".to_owned(), 200_000)]);
         assert_eq!(piped.contents.bytes, 1_288_917);
         assert!(piped.usage.user_ns + piped.usage.sys_ns > 0);
+    }
+
+    #[test]
+    fn pipes_of_any_width_pass_on_what_was_read() {
+        for moment in [Duration::ZERO, MOMENT] {
+            let (source, mut from) = pipe().expect("a pipe");
+            let (mut to, target) = pipe().expect("a pipe");
+            let text: Vec<u8> = (0..1 << 20).map(|index: u32| index.to_le_bytes()[1]).collect();
+            let mut passage = Passage::between(source, Some(target)).expect("a passage");
+            thread::scope(|scope| {
+                scope.spawn(|| from.write_all(&text).map(|()| drop(from)).expect("written"));
+                let taken = scope.spawn(|| {
+                    let mut taken = Vec::new();
+                    to.read_to_end(&mut taken).expect("read");
+                    taken
+                });
+                let (mut piece, mut read) = (vec![0; PIECE_BYTES], Vec::new());
+                while let length @ 1.. = passage.read(&mut piece).expect("read") {
+                    read.extend_from_slice(&piece[..length]);
+                    passage.pass_on(&piece[..length], moment).expect("passed on");
+                }
+                drop(passage);
+                assert!(read == text && taken.join().expect("taken") == text);
+            });
+        }
     }
 
     #[test]
@@ -349,6 +375,8 @@ mod tests {
         assert_eq!(said, "\"/bin/sh\" exited with exit code 1: no such table");
         let said = told(ROWS, "head -c 99 >/dev/null; echo no room >&2; exit 3");
         assert_eq!(said, "\"/bin/sh\" exited with exit code 3: no room");
+        let said = told(ROWS, "sleep 0.1; echo late >&2; exit 3");
+        assert_eq!(said, "\"/bin/sh\" exited with exit code 3: late");
         let said = told("echo 'SELECT 1;'", "cat >/dev/null; echo refused >&2; exit 2");
         assert_eq!(said, "\"/bin/sh\" exited with exit code 2: refused");
         assert_eq!(told("kill -9 $$", "cat"), "\"/bin/sh\" was terminated by signal 9");
