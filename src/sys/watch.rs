@@ -44,6 +44,8 @@ pub enum Phase {
     Settling,
     /// A copy is made.
     Copying,
+    /// pgbench or a restore is at work.
+    Running,
     /// Writeback of all files is started, in a pass of its own.
     Hinting,
     /// Files and directories are synced.
@@ -60,10 +62,11 @@ pub enum Phase {
 
 impl Phase {
     /// Every phase.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Making,
         Self::Settling,
         Self::Copying,
+        Self::Running,
         Self::Hinting,
         Self::Syncing,
         Self::Verifying,
@@ -78,6 +81,7 @@ impl Phase {
             Self::Making => "making",
             Self::Settling => "settling",
             Self::Copying => "copying",
+            Self::Running => "running",
             Self::Hinting => "hinting",
             Self::Syncing => "syncing",
             Self::Verifying => "verifying",

@@ -125,7 +125,7 @@ impl Arm for PgbenchArm<'_, '_> {
     }
 
     fn run(&mut self, trial: &Trial) -> Result<Sample, Halt> {
-        self.bench.watch.event(Event::Phase(Phase::Copying));
+        self.bench.watch.event(Event::Phase(Phase::Running));
         let places = self.places();
         let before = places.map(|place| place.and_then(Place::counters));
         let measured = self.measure(trial);

@@ -214,7 +214,7 @@ impl Arm for RestoreArm<'_, '_> {
     }
 
     fn run(&mut self, trial: &Trial) -> Result<Sample, Halt> {
-        self.bench.watch.event(Event::Phase(Phase::Copying));
+        self.bench.watch.event(Event::Phase(Phase::Running));
         let places = [self.place(), self.wal_place()];
         let before = places.map(|place| place.and_then(Place::counters));
         let measured = self.measure();

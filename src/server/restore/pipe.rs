@@ -121,9 +121,9 @@ pub fn run(text: Text, reader: Option<Tool>, total_bytes: u64, watch: &dyn Watch
             Text::File(file) => (Passage::Read { source: Box::new(file), target }, None, false),
             Text::Program(tool) => {
                 let (from, to, is_wide) = wide_pipe()?;
+                let passage = Passage::between(from, target)?;
                 let running = tool.stdout(to.into()).start()?;
                 let guard = Guard { watch, useless: no_writer };
-                let passage = Passage::between(from, target)?;
                 (passage, Some(scope.spawn(move || running.wait(&guard))), is_wide)
             }
         };
@@ -219,7 +219,8 @@ impl Passage {
                 Ok(length) => (left, stalls) = (left - length, false),
                 Err(Errno::EAGAIN) => {
                     if stalls {
-                        poll(&mut [PollFd::new(target.as_fd(), PollFlags::POLLOUT)], PollTimeout::NONE)?;
+                        // What is wrong with the pipe the next splice says.
+                        poll(&mut [PollFd::new(target.as_fd(), PollFlags::POLLOUT)], PollTimeout::NONE).ok();
                     }
                     stalls = true;
                     thread::sleep(moment);
