@@ -166,10 +166,11 @@ impl Look<'_> {
         }
     }
 
-    /// Counts what was written by a method that never syncs.
+    /// Counts what was written by a method that never syncs, but not where the writing may not have begun.
     fn unsynced(&mut self, file: &File, number: Number, sectors: &[Seen]) {
         let never = METHODS.iter().any(|method| method.name == file.method && !method.data);
-        for (at, place) in file.places.iter().enumerate().filter(|_| never) {
+        let counts = never && self.history.under_way != Some(number);
+        for (at, place) in file.places.iter().enumerate().filter(|_| counts) {
             let Some(last) = place.may.last() else { continue };
             let of_last = |sector: &Sector| sector.file == number && sector.generation == *last;
             let found = matches!(sectors.get(at), Some(Seen::Whole(sector)) if of_last(sector));

@@ -68,6 +68,8 @@ pub struct History {
     pub files: BTreeMap<Number, File>,
     /// Its names, by directory.
     pub names: BTreeMap<(Number, String), Name>,
+    /// The file whose writing was announced last, if nothing was told since: perhaps nothing of it was written yet.
+    pub under_way: Option<Number>,
     /// Names of a directory that were changed since its last sync.
     changed: HashMap<Number, Vec<String>>,
 }
@@ -75,6 +77,10 @@ pub struct History {
 impl History {
     /// One event more.
     pub fn add(&mut self, event: Event) {
+        self.under_way = match event {
+            Event::Write { file, .. } => Some(file),
+            _ => None,
+        };
         match event {
             Event::Create { file, method, directory, name } => {
                 self.files.insert(file, File { method, ..File::default() });

@@ -97,6 +97,26 @@ fn what_is_as_it_was_told_is_kept() {
 }
 
 #[test]
+fn what_was_never_synced_counts_as_lost_only_once_it_was_surely_written() {
+    let directory = tempfile::tempdir().expect("a directory");
+    right(directory.path());
+    std::fs::write(directory.path().join("w-0/next"), bytes(NEXT, &[(1, 0, 4)])).expect("written");
+    let name = "next".to_owned();
+    let never = Event::Create { file: NEXT, method: "no-sync".to_owned(), directory: 0, name };
+    let mut history = History::default();
+    let mut unsynced = |events: Vec<Event>| {
+        events.into_iter().for_each(|event| history.add(event));
+        check(directory.path(), SESSION, &BTreeMap::from([(0, history.clone())])).unsynced
+    };
+    let made = [never, write(NEXT, 1, 0, 4), Event::Data { file: NEXT }, Event::Entries { directory: 0 }];
+    let announced = [write(NEXT, 2, 0, 4), write(NEXT, 3, 1, 2)];
+    let found = unsynced([&told()[..], &made, &announced].concat());
+    assert_eq!((found.written, found.found), (0, 0), "its writer died before it wrote");
+    let found = unsynced(vec![Event::Remove { directory: 0, name: "other".to_owned() }]);
+    assert_eq!((found.written, found.found), (4, 0));
+}
+
+#[test]
 fn every_sabotage_gives_its_own_verdict() {
     let flip = put(3 * SECTOR_BYTES + 300, &[0xff, 0, 0xff]);
     assert_eq!(found(&[], flip), one(Verdict::Torn, "part of a sector at byte 1536"));
