@@ -4,9 +4,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
+use nix::sys::wait::WaitStatus;
 
 use crate::sys::SysError;
 use crate::sys::error::{reason, shown};
+use crate::sys::fork;
 
 /// An error of the simulated drives.
 #[derive(Debug, thiserror::Error)]
@@ -182,10 +184,12 @@ pub enum Error {
         errno: Errno,
     },
     /// The serving process is gone; everything on the drive fails.
-    #[error("the serving process of simulated drive \"{tag}\" has ended")]
+    #[error("the serving process of simulated drive \"{tag}\" has ended{}", ending(.status.as_ref()))]
     ServerEnded {
         /// The drive.
         tag: String,
+        /// How, where that is known.
+        status: Option<WaitStatus>,
     },
     /// The disk that holds the drive's contents or its write log failed, or is full.
     #[error("simulated drive \"{tag}\" broke: could not write to \"{}\", where it is kept, or to its write log: {}", shown(.directory), reason(*.errno))]
@@ -339,6 +343,16 @@ pub(crate) fn errno_of(error: &io::Error) -> Errno {
 }
 
 /// What the system says, or where it said nothing, the reader or writer.
+/// The exit status of a serving process is an errno.
+fn ending(status: Option<&WaitStatus>) -> String {
+    match status {
+        Some(WaitStatus::Signaled(_, signal, _)) => format!(": {signal}"),
+        Some(WaitStatus::Exited(_, fork::PANICKED)) => ": a fault of its own".to_owned(),
+        Some(WaitStatus::Exited(_, errno @ 1..)) => format!(": {}", reason(Errno::from_raw(*errno))),
+        _ => String::new(),
+    }
+}
+
 fn why(error: &io::Error) -> String {
     error.raw_os_error().map_or_else(|| error.to_string(), |number| reason(Errno::from_raw(number)))
 }

@@ -13,11 +13,11 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, kill, pthread_sigmask, signal};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, setsid};
 
 /// Exit status of a child whose code panicked.
-const PANICKED: i32 = 101;
+pub const PANICKED: i32 = 101;
 
 /// A child process of ours. Dropping it neither ends it nor waits for it.
 #[derive(Debug)]
@@ -49,6 +49,14 @@ impl Process {
                 .map(|status| (status != WaitStatus::StillAlive).then_some(status)),
             Err(errno) => Err(errno),
         }
+    }
+
+    /// How it ended, `limit` from now at the latest; it is still to be waited for. `None` when it still runs.
+    pub fn ending(&self, limit: Duration) -> Option<WaitStatus> {
+        let timeout = PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX);
+        poll(&mut [PollFd::new(self.handle.as_fd(), PollFlags::POLLIN)], timeout).ok()?;
+        let looked = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        waitid(Id::Pid(self.pid), looked).ok().filter(|status| *status != WaitStatus::StillAlive)
     }
 
     /// Sends a signal; a process that has ended already is no error.

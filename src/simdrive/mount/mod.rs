@@ -147,7 +147,7 @@ impl SimulatedDrive {
             }
             Ok(status) => Ok(status),
             Err(error) if matches!(errno_of(&error), Errno::EPIPE | Errno::ECONNRESET) => {
-                Err(Error::ServerEnded { tag: tag() })
+                Err(Error::ServerEnded { tag: tag(), status: self.server.ending(Duration::from_secs(1)) })
             }
             Err(error) => Err(error).attempt("ask the serving process of", tag()),
         }

@@ -105,7 +105,9 @@ fn what_was_never_synced_counts_as_lost_only_once_it_was_surely_written() {
     let never = Event::Create { file: NEXT, method: "no-sync".to_owned(), directory: 0, name };
     let mut history = History::default();
     let mut unsynced = |events: Vec<Event>| {
-        events.into_iter().for_each(|event| history.add(event));
+        for event in events {
+            history.add(event);
+        }
         check(directory.path(), SESSION, &BTreeMap::from([(0, history.clone())])).unsynced
     };
     let made = [never, write(NEXT, 1, 0, 4), Event::Data { file: NEXT }, Event::Entries { directory: 0 }];
