@@ -3,14 +3,15 @@
 //! A file of `pg_dump -C -c`, given to psql in a scratch database, drops the original and makes it anew. So every byte is
 //! read as psql's lexer reads it (`psqlscan.l`) before psql gets it, and what is not a plain dump's own is refused: any
 //! backslash command but `\restrict` and `\unrestrict`; CREATE, DROP and ALTER of a database, role, tablespace or the
-//! system; every COPY but `FROM stdin`. Where psql could read the text otherwise than we do, it is refused too. What a
-//! function of the dump does when it is called is not looked into.
+//! system, what is granted or said of them, and what roles own elsewhere; every COPY but `FROM stdin`. Where psql could
+//! read the text otherwise than we do, it is refused too. What a function of the dump does when it is called is not looked
+//! into.
 
 mod statement;
 
 use std::collections::BTreeSet;
 
-use memchr::{memchr_iter, memmem, memrchr};
+use memchr::{memchr, memchr_iter, memmem, memrchr};
 use statement::{Meaning, Statement};
 
 /// Why a dump is not loaded; lines count from 1.
@@ -61,6 +62,8 @@ pub enum Unreadable {
     AfterCopy,
     /// A string with escapes and something after it that may continue it.
     AfterEscape,
+    /// A byte that psql reads as the end of a line, or as nothing at all.
+    Control,
     /// The end of the dump within data, a quote or a comment.
     Cut,
 }
@@ -73,6 +76,7 @@ impl Unreadable {
             Self::Dollar => "a dollar sign that begins no quote",
             Self::AfterCopy => "something stands between COPY FROM stdin and its data",
             Self::AfterEscape => "something that may continue an escape string",
+            Self::Control => "a zero byte, a byte-order mark or a control character",
             Self::Cut => "the dump ends within data, a quote or a comment: it was cut off",
         }
     }
@@ -170,7 +174,8 @@ impl Scanner {
     /// The next piece. Until it returned well, nothing of the piece may be sent.
     pub fn scan(&mut self, piece: &[u8]) -> Result<(), Danger> {
         self.contents.bytes += piece.len() as u64;
-        let mut rest = piece;
+        let zero = memchr(0, piece);
+        let mut rest = &piece[..zero.unwrap_or(piece.len())];
         while let Some((&byte, after)) = rest.split_first() {
             if self.state == State::Copy(CopyLine::Within) {
                 rest = self.skip_rows(rest);
@@ -181,7 +186,8 @@ impl Scanner {
             self.line += u64::from(byte == b'\n');
             rest = after;
         }
-        Ok(())
+        // psql takes what stands behind it, with the end of the line, for nothing.
+        zero.map_or(Ok(()), |_| Err(self.unreadable(Unreadable::Control)))
     }
 
     /// The end of the dump; psql also runs a last statement without a semicolon.
@@ -220,7 +226,7 @@ impl Scanner {
             State::Minus if byte == b'-' => self.state = State::LineComment,
             State::Slash if byte == b'*' => self.state = State::BlockComment { depth: 1, last: 0 },
             State::Between | State::Minus | State::Slash => self.begin(byte)?,
-            State::LineComment if byte == b'\n' => self.state = State::Between,
+            State::LineComment if matches!(byte, b'\n' | b'\r') => self.state = State::Between,
             State::LineComment => {}
             State::BlockComment { depth, last } => match (*last, byte) {
                 (b'*', b'/') if *depth == 1 => self.state = State::Between,
@@ -285,6 +291,10 @@ impl Scanner {
                 if byte.is_ascii_whitespace() {
                     return Ok(());
                 }
+                // Some versions take a vertical tab for white space.
+                if byte.is_ascii_control() {
+                    return Err(self.unreadable(Unreadable::Control));
+                }
                 return self.token(char::from(byte).to_string());
             }
         };
@@ -311,6 +321,14 @@ impl Scanner {
         if is_word(byte) || (byte == b'$' && !is_number) {
             self.keep(byte);
             return Ok(());
+        }
+        // To versions before 15 a number ends where letters begin, and those may go on with a dollar sign.
+        if byte == b'$' && !self.text.iter().all(u8::is_ascii_digit) {
+            return Err(self.unreadable(Unreadable::Dollar));
+        }
+        // At the beginning of a file psql skips one.
+        if self.text.starts_with(b"\xef\xbb\xbf") {
+            return Err(self.unreadable(Unreadable::Control));
         }
         if byte == b'\'' && self.text.eq_ignore_ascii_case(b"e") {
             self.state = State::Escape { after_backslash: false };
@@ -410,6 +428,9 @@ impl Scanner {
         match statement.meaning() {
             Meaning::Other => {}
             Meaning::OtherCopy => return Err(Danger::Copy { line: statement.line }),
+            Meaning::Reaches(words) => {
+                return Err(Danger::Reaches { line: statement.line, words: words.to_owned() });
+            }
             Meaning::Unreadable(why) => return Err(Danger::Unreadable { line: statement.line, why }),
             Meaning::Schema(schema) => self.schema = Some(schema),
             Meaning::Role(role) => {

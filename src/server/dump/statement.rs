@@ -21,6 +21,12 @@ pub(super) struct Statement {
     pub(super) line: u64,
     first: Vec<String>,
     last: VecDeque<String>,
+    words: usize,
+    /// Words before the first FROM, and before the first ON.
+    from: Option<usize>,
+    on: Option<usize>,
+    /// It sets something by a function, the search path apart.
+    configures: bool,
 }
 
 /// What a statement means to whoever loads a dump.
@@ -34,6 +40,8 @@ pub(super) enum Meaning {
     Schema(String),
     /// A role must be there.
     Role(String),
+    /// It reaches beyond the database, as only its end shows.
+    Reaches(&'static str),
     /// From here on psql reads otherwise than we do.
     Unreadable(Unreadable),
     /// Nothing of interest.
@@ -49,6 +57,12 @@ impl Statement {
         if self.first.is_empty() {
             self.line = line;
         }
+        let first = |seen: Option<usize>, known: &str| {
+            seen.or_else(|| word.eq_ignore_ascii_case(known).then_some(self.words))
+        };
+        (self.from, self.on) = (first(self.from, "FROM"), first(self.on, "ON"));
+        self.words += 1;
+        self.configures |= self.ends(&["set_config", "("]) && word != "'search_path'";
         if self.last.len() == LAST {
             self.last.pop_front();
         }
@@ -64,6 +78,14 @@ impl Statement {
 
     /// The two words by which a statement reaches beyond its database, as soon as both are there.
     pub(super) fn reach(&self) -> Option<String> {
+        let shared = ["DATABASE", "ROLE", "TABLESPACE", "PARAMETER"];
+        let on = shared.iter().find(|kind| self.ends(&["ON", kind]));
+        if let Some(kind) = on.filter(|_| self.is(0, &["GRANT", "REVOKE", "COMMENT", "SECURITY"])) {
+            return Some(format!("{} ON {kind}", self.first[0].to_uppercase()));
+        }
+        if self.first.len() == 2 && self.is(0, &["DROP", "REASSIGN"]) && self.is(1, &["OWNED"]) {
+            return Some(self.first.join(" ").to_uppercase());
+        }
         let beyond = ["DATABASE", "ROLE", "USER", "GROUP", "SYSTEM", "TABLESPACE"];
         let reaches = self.is(0, &["CREATE", "DROP", "ALTER"]) && self.is(1, &beyond);
         // CREATE USER MAPPING belongs to a foreign server of the database: the third word decides.
@@ -80,14 +102,15 @@ impl Statement {
                 .iter()
                 .skip(from)
                 .zip(words)
-                .all(|(word, known)| known.is_empty() || word.eq_ignore_ascii_case(known))
+                .all(|(word, known)| known.is_empty() || unquoted(word).eq_ignore_ascii_case(known))
         })
     }
 
     pub(super) fn meaning(&self) -> Meaning {
         let last = || self.last.back().cloned().unwrap_or_default();
         if self.is(0, &["COPY"]) {
-            return if self.ends(&["FROM", "STDIN"]) {
+            // The first FROM of all: behind a second one, a condition may end in the same words.
+            return if self.ends(&["FROM", "STDIN"]) && self.from == self.words.checked_sub(2) {
                 Meaning::CopyFrom(self.table())
             } else {
                 Meaning::OtherCopy
@@ -95,6 +118,12 @@ impl Statement {
         }
         if self.is(0, &["SET"]) {
             return self.setting();
+        }
+        if self.configures {
+            return Meaning::Unreadable(Unreadable::Strings);
+        }
+        if self.is(0, &["GRANT", "REVOKE"]) && self.on.is_none() {
+            return Meaning::Reaches("membership in a role");
         }
         let is_grant = self.is(0, &["GRANT"]) && self.ends(&["TO", ""]);
         let is_revoke = self.is(0, &["REVOKE"]) && self.ends(&["FROM", ""]);
@@ -115,21 +144,29 @@ impl Statement {
 
     fn setting(&self) -> Meaning {
         let at = 1 + usize::from(self.is(1, &["SESSION", "LOCAL"]));
+        let name = self.first.get(at).map(|word| unquoted(word)).unwrap_or_default();
+        let is = |known: &str| name.eq_ignore_ascii_case(known);
         let value = self.first.get(at + 2).map(String::as_str).unwrap_or_default();
-        if self.is(at, &["standard_conforming_strings"]) && !value.eq_ignore_ascii_case("on") {
+        let is_escaped = is("u") && self.is(at + 1, &["&"]);
+        if is_escaped || (is("standard_conforming_strings") && !value.eq_ignore_ascii_case("on")) {
             return Meaning::Unreadable(Unreadable::Strings);
         }
         let is_unsafe = |word: &String| {
             let word = word.trim_matches(['\'', '"']).to_lowercase();
             word == "e" || UNSAFE_ENCODINGS.iter().any(|name| word.starts_with(name))
         };
-        if self.is(at, &["client_encoding", "names"]) && self.first.iter().skip(at + 1).any(is_unsafe) {
+        if (is("client_encoding") || is("names")) && self.first.iter().skip(at + 1).any(is_unsafe) {
             return Meaning::Unreadable(Unreadable::Encoding);
         }
         // Old dumps name a schema and pg_catalog; new ones set the path empty and qualify every name.
-        if self.is(at, &["search_path"]) && !value.trim_matches('\'').is_empty() {
+        if is("search_path") && !value.trim_matches('\'').is_empty() {
             return Meaning::Schema(value.to_owned());
         }
         Meaning::Other
     }
+}
+
+/// A name without the quotes that it may be written in.
+fn unquoted(word: &str) -> &str {
+    word.strip_prefix('"').and_then(|word| word.strip_suffix('"')).unwrap_or(word)
 }

@@ -94,6 +94,22 @@ fn what_reaches_beyond_the_database_is_refused_with_its_line() {
             "line 1: COPY other than FROM stdin reaches beyond the database that is loaded",
         ),
         (
+            "COPY t (a) FROM PROGRAM 'sh' WHERE a IS DISTINCT FROM stdin;\nDROP DATABASE x;\n\\.\n",
+            "line 1: COPY other than FROM stdin reaches beyond the database that is loaded",
+        ),
+        ("-- x\rDROP DATABASE shop;\n", "line 1: DROP DATABASE reaches beyond the database that is loaded"),
+        (
+            "REVOKE CONNECT ON DATABASE shop FROM PUBLIC;",
+            "line 1: REVOKE ON DATABASE reaches beyond the database that is loaded",
+        ),
+        ("COMMENT ON ROLE joe IS 'x';", "line 1: COMMENT ON ROLE reaches beyond the database that is loaded"),
+        (
+            "REASSIGN OWNED BY joe TO ann;",
+            "line 1: REASSIGN OWNED reaches beyond the database that is loaded",
+        ),
+        ("drop owned BY joe;", "line 1: DROP OWNED reaches beyond the database that is loaded"),
+        ("GRANT ann TO joe;", "line 1: membership in a role reaches beyond the database that is loaded"),
+        (
             "COPY (SELECT 1 FROM stdin) TO '/x'",
             "line 1: COPY other than FROM stdin reaches beyond the database that is loaded",
         ),
@@ -106,6 +122,18 @@ fn what_reaches_beyond_the_database_is_refused_with_its_line() {
 fn what_psql_might_read_otherwise_is_refused() {
     for (text, why) in [
         ("SET standard_conforming_strings = off;\n", "standard_conforming_strings is not on"),
+        ("SET \"standard_conforming_strings\" = off;\n", "standard_conforming_strings is not on"),
+        ("SET U&\"standard\\005fconforming_strings\" = off;\n", "standard_conforming_strings is not on"),
+        (
+            "SELECT pg_catalog.set_config('standard_conforming_strings', 'off', false);",
+            "standard_conforming_strings is not on",
+        ),
+        ("SELECT \"set_config\" ('a' || 'b', '', false);", "standard_conforming_strings is not on"),
+        ("\u{feff}DROP DATABASE x;", "a zero byte, a byte-order mark or a control character"),
+        ("SELECT 1;\0 $$\n; DROP DATABASE x;", "a zero byte, a byte-order mark or a control character"),
+        ("COPY t FROM stdin;\nx\0y\n\\.\n", "a zero byte, a byte-order mark or a control character"),
+        ("DROP\u{b}DATABASE x;", "a zero byte, a byte-order mark or a control character"),
+        ("SELECT 1abc$x$; DROP DATABASE x; --$x$;", "a dollar sign that begins no quote"),
         ("SET client_encoding = 'SJIS';\n", "in this client_encoding a letter may hold a backslash"),
         ("SET NAMES E'x';\n", "in this client_encoding a letter may hold a backslash"),
         ("SELECT $e'\\'';", "a dollar sign that begins no quote"),

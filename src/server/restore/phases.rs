@@ -2,7 +2,7 @@
 //! doing, asked for several times a second. So it holds for psql and for `pg_restore -j` alike, and costs the load next to
 //! nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -97,15 +97,17 @@ impl Seen {
     /// So long these sessions did this; each gets its share.
     fn add(&mut self, looks: &[Look], checkpointing: bool, interval_ns: u64) {
         let share_ns = interval_ns / looks.len().max(1) as u64;
+        let mut building = BTreeSet::new();
         for look in looks {
             let (part, index) = part(&look.query);
             *self.by_part.entry(part).or_default() += share_ns;
             let wait = held_up_by(look, checkpointing, looks.len());
             *self.by_wait.entry((part, wait)).or_default() += share_ns;
-            if let Some(index) = index {
-                // An index that is built beside others takes the whole interval.
-                *self.indexes.entry(index).or_default() += interval_ns;
-            }
+            building.extend(index);
+        }
+        // An index that is built beside others takes the whole interval, however many sessions build it.
+        for index in building {
+            *self.indexes.entry(index).or_default() += interval_ns;
         }
     }
 
@@ -209,6 +211,10 @@ mod tests {
         let phases = seen.phases(300);
         assert_eq!((phases["tables_ns"], phases["indexes_ns"]), (100, 200));
         assert_eq!(seen.slowest_index(), Some(("i".to_owned(), 150)));
+        let worker = || at("CREATE INDEX i ON a", "");
+        let mut parallel = Seen::default();
+        parallel.add(&[worker(), worker()], false, 40);
+        assert_eq!(parallel.slowest_index(), Some(("i".to_owned(), 40)));
         assert!(Seen::default().phases(10).is_empty());
         let waits = seen.waits_ns();
         assert_eq!(waits["tables"], [("cpu".to_owned(), 50)].into());

@@ -121,19 +121,19 @@ pub fn run(text: Text, reader: Option<Tool>, total_bytes: u64, watch: &dyn Watch
             Text::File(file) => (Passage::Read { source: Box::new(file), target }, None, false),
             Text::Program(tool) => {
                 let (from, to, is_wide) = wide_pipe()?;
-                let passage = Passage::between(from, target)?;
+                let (passage, copies_much) = Passage::between(from, target)?;
                 let running = tool.stdout(to.into()).start()?;
                 let guard = Guard { watch, useless: no_writer };
-                (passage, Some(scope.spawn(move || running.wait(&guard))), is_wide)
+                (passage, Some(scope.spawn(move || running.wait(&guard))), is_wide && copies_much)
             }
         };
         let moment = if gathers && takes_much { MOMENT } else { Duration::ZERO };
         let pump = scope.spawn(move || {
             let (pumped, target) = pump(passage, moment, total_bytes, watch);
-            let is_danger = matches!(pumped, Pumped::Danger(_));
-            no_writer.store(is_danger, Ordering::Relaxed);
+            let is_broken = matches!(pumped, Pumped::Danger(_) | Pumped::Failed(_));
+            no_writer.store(is_broken, Ordering::Relaxed);
             // A reader that must not go on is ended while its pipe is open: psql would run what it has at the end.
-            no_reader.store(is_danger || matches!(pumped, Pumped::End(Err(_))), Ordering::Relaxed);
+            no_reader.store(is_broken || matches!(pumped, Pumped::End(Err(_))), Ordering::Relaxed);
             (pumped, target)
         });
         let reader = reader.map(joined);
@@ -180,15 +180,16 @@ enum Passage {
     /// Read, and written if anybody takes it.
     Read { source: Box<dyn Read + Send>, target: Option<PipeWriter> },
     /// From one program's pipe into the other's without a copy: what we read is a third pipe's, of the same pages (tee(2),
-    /// splice(2)). What a program wrote into a pipe it cannot change.
+    /// splice(2)). What a program has put into a pipe by write(2) it cannot change.
     Spliced { source: PipeReader, copy: (PipeReader, PipeWriter), target: PipeWriter },
 }
 
 impl Passage {
-    fn between(source: PipeReader, target: Option<PipeWriter>) -> io::Result<Self> {
-        let Some(target) = target else { return Ok(Self::Read { source: Box::new(source), target }) };
-        let (from, to, _) = wide_pipe()?;
-        Ok(Self::Spliced { source, copy: (from, to), target })
+    /// And whether the third pipe is wide, if there is one.
+    fn between(source: PipeReader, target: Option<PipeWriter>) -> io::Result<(Self, bool)> {
+        let Some(target) = target else { return Ok((Self::Read { source: Box::new(source), target }, true)) };
+        let (from, to, is_wide) = wide_pipe()?;
+        Ok((Self::Spliced { source, copy: (from, to), target }, is_wide))
     }
 
     /// The next piece's length; 0 at the end. It waits for something to read.
@@ -216,6 +217,7 @@ impl Passage {
         let (mut left, mut stalls) = (piece.len(), false);
         while left > 0 {
             match splice(&*source, None, &*target, None, left, flags) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(length) => (left, stalls) = (left - length, false),
                 Err(Errno::EAGAIN) => {
                     if stalls {
@@ -348,7 +350,7 @@ mod tests {
             let (source, mut from) = pipe().expect("a pipe");
             let (mut to, target) = pipe().expect("a pipe");
             let text: Vec<u8> = (0..1 << 20).map(|index: u32| index.to_le_bytes()[1]).collect();
-            let mut passage = Passage::between(source, Some(target)).expect("a passage");
+            let (mut passage, _) = Passage::between(source, Some(target)).expect("a passage");
             thread::scope(|scope| {
                 scope.spawn(|| from.write_all(&text).map(|()| drop(from)).expect("written"));
                 let taken = scope.spawn(|| {
@@ -381,6 +383,14 @@ mod tests {
         let said = told("echo 'SELECT 1;'", "cat >/dev/null; echo refused >&2; exit 2");
         assert_eq!(said, "\"/bin/sh\" exited with exit code 2: refused");
         assert_eq!(told("kill -9 $$", "cat"), "\"/bin/sh\" was terminated by signal 9");
+    }
+
+    #[test]
+    fn a_text_that_cannot_be_read_ends_its_reader_and_is_told() {
+        let directory = std::fs::File::open("/").expect("a directory");
+        let trouble = run(Text::File(directory), Some(sh("cat")), 0, &Quiet).expect_err("no file");
+        let Trouble::Pipe(error) = trouble else { panic!("{trouble:?}") };
+        assert_eq!(error.raw_os_error(), Some(libc::EISDIR));
     }
 
     #[test]
