@@ -342,7 +342,6 @@ pub(crate) fn errno_of(error: &io::Error) -> Errno {
     error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
 }
 
-/// What the system says, or where it said nothing, the reader or writer.
 /// The exit status of a serving process is an errno.
 fn ending(status: Option<&WaitStatus>) -> String {
     match status {
@@ -353,6 +352,7 @@ fn ending(status: Option<&WaitStatus>) -> String {
     }
 }
 
+/// What the system says, or where it said nothing, the reader or writer.
 fn why(error: &io::Error) -> String {
     error.raw_os_error().map_or_else(|| error.to_string(), |number| reason(Errno::from_raw(number)))
 }
