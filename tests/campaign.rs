@@ -103,15 +103,8 @@ fn every_lying_drive_is_found_under_every_policy_that_promises_a_tree() {
     for spec in
         ["liar,size=512MiB", "liar,fs=xfs,size=512MiB", "nvme-consumer,flush=ignored,fs=btrfs,size=512MiB"]
     {
-        let mut missed = policies.clone();
-        // On a busy machine the drive may find the time to write its cache out by itself: then it is recorded again.
-        for _ in 0..3 {
-            let kept = judged(spec, &missed).into_iter().filter(|(_, tally)| tally.broken() == 0);
-            missed = kept.map(|(policy, _)| policy).collect();
-            if missed.is_empty() {
-                break;
-            }
+        for (policy, tally) in judged(spec, &policies) {
+            assert!(tally.broken() > 0, "{policy} on {spec}: {:?}", tally.verdicts);
         }
-        assert!(missed.is_empty(), "{spec}: nothing was lost under {missed:?}");
     }
 }

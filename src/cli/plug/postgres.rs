@@ -1,5 +1,6 @@
 //! `fsynclab plug postgres`: power cuts under a server: does it recover, with everything it acknowledged?
 
+use std::cmp::Reverse;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -160,10 +161,12 @@ fn unfit(error: &PlugError) -> Problem {
     }
 }
 
-/// What is found on one image, a line each.
+/// What is found on one image, a line each, the worst first.
 fn show(checked: &Checked, color: ColorChoice) -> anyhow::Result<ExitCode> {
     let line = |finding: &Finding| format!("{}: {}: {}", finding.verdict, finding.what, finding.detail);
-    let mut text = findings(checked.repaired, checked.findings.iter().map(line));
+    let mut found: Vec<&Finding> = checked.findings.iter().collect();
+    found.sort_by_key(|finding| Reverse(finding.verdict));
+    let mut text = findings(checked.repaired, found.into_iter().map(line));
     if let Some(recovery_ns) = checked.recovery_ns {
         text += &format!("recovery took {}\n", report::duration(recovery_ns));
     }
